@@ -1,0 +1,93 @@
+# Every verb sets up what it needs on a fresh clone and is quick the second time.
+# `make help` lists them.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+
+CARGO     := cargo
+MANIFEST  := rust/Cargo.toml
+RUST_SRC  := $(shell find rust -path rust/target -prune -o \
+               \( -name '*.rs' -o -name 'Cargo.toml' -o -name 'Cargo.lock' \) -print 2>/dev/null)
+
+# PyO3's build script must see the interpreter that will load the extension.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+
+# Extra words for the tool behind a verb: make test ARGS="-k wait", make bench ARGS="--quick".
+ARGS ?=
+
+.DEFAULT_GOAL := help
+
+# --- set-up ------------------------------------------------------------------------------
+
+# Prints the requirements of the named extras (and the run-time ones) from pyproject.toml.
+define REQUIREMENTS
+try: import tomllib
+except ImportError: from pip._vendor import tomli as tomllib
+with open("pyproject.toml", "rb") as f: project = tomllib.load(f)["project"]
+extras = project["optional-dependencies"]
+print("\n".join(project["dependencies"] + extras["test"] + extras["dev"]))
+endef
+export REQUIREMENTS
+
+$(STAMPS)/venv:
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+# torch alone is several GB: nothing but a change of pyproject.toml comes back here, and then
+# pip only adds what is missing.
+$(STAMPS)/env: pyproject.toml | $(STAMPS)/venv
+	@echo "== python packages (the first time this downloads several GB)"
+	@$(BIN)/python -c "$$REQUIREMENTS" > $(STAMPS)/requirements.txt
+	@cmp -s $(STAMPS)/requirements.txt $@ || \
+	  $(BIN)/python -m pip install --quiet -r $(STAMPS)/requirements.txt
+	@cp $(STAMPS)/requirements.txt $@
+
+$(STAMPS)/native: $(RUST_SRC) $(STAMPS)/env
+	@echo "== extension module (optimized)"
+	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+	@touch $@
+
+.PHONY: help env build demo test bench compare lint wheel clean distclean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@echo '  Add words for the tool behind a verb with ARGS, e.g. make test ARGS="-k wait"'
+
+env: $(STAMPS)/env ## Create the virtual environment with everything the other verbs use
+
+build: $(STAMPS)/native ## Build the extension, optimized, into the virtual environment
+
+demo: build ## Run one real Ray program on Ray and on raymesh and compare them
+	@$(BIN)/python examples/digits/run_demo.py $(ARGS)
+
+test: build ## Run the Rust tests, the unit tests and the side-by-side suite
+	$(CARGO) test --manifest-path $(MANIFEST) --workspace --quiet
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: build ## Measure raymesh beside Ray; writes bench-results/ (ARGS="--quick", "-k put", "--busy")
+	@$(BIN)/python -m compat_tests.bench $(ARGS)
+
+compare: build ## Print per feature whether raymesh answers as Ray does
+	@$(BIN)/python -m compat_tests.harness.compare $(ARGS)
+
+lint: build ## Check formatting, lints and types of Rust and Python
+	$(CARGO) fmt --manifest-path $(MANIFEST) --all --check
+	$(CARGO) clippy --manifest-path $(MANIFEST) --workspace --all-targets --quiet -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict raymesh
+	$(BIN)/python -m mypy.stubtest raymesh._native
+
+wheel: $(STAMPS)/env ## Build the wheel into dist/
+	@$(BIN)/maturin build --release --out dist
+	@ls -l dist
+
+clean: ## Remove build products, caches and reports; keep the virtual environment
+	@rm -rf rust/target dist .cache .mypy_cache .ruff_cache .pytest_cache bench-results demo-results
+	@rm -f raymesh/*.so $(STAMPS)/native
+	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -print | xargs -r rm -rf
+
+distclean: clean ## Remove the virtual environment too
+	@rm -rf $(VENV)
