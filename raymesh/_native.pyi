@@ -1,0 +1,174 @@
+"""The compiled part: what rust/python offers to the Python faces."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar, final
+
+T = TypeVar("T")
+
+__version__: str
+WIRE_VERSION: int
+
+def start_driver(
+    *,
+    resources: dict[str, float],
+    object_store_memory: int,
+    namespace: str,
+    labels: dict[str, str],
+    host_name: str,
+    preload: Sequence[str],
+    prestart: int,
+    capture_output: bool,
+) -> None:
+    """Start controller, agent and zygote for this process as driver.
+
+    ``resources`` are the host's (``CPU``, ``GPU``, ``memory``, custom). ``object_store_memory`` is in bytes.
+    ``preload`` names modules that the zygote imports ahead. ``prestart`` workers are forked at once.
+    Raises RuntimeError when already started, OSError when the system refuses shared memory or processes.
+    """
+
+def stop() -> None:
+    """End all processes of this driver and release everything. Does nothing when not started."""
+
+def is_running() -> bool: ...
+def is_worker() -> bool: ...
+def preload(modules: Sequence[str]) -> None:
+    """Ask the zygote to import modules before it forks further workers. Returns at once."""
+
+def next_output(timeout: float) -> list[tuple[str, int, bool, str]] | None:
+    """Lines that workers printed: ``(name, pid, is_stderr, line)``; waits up to ``timeout`` seconds.
+
+    None once the runtime has stopped and everything was handed out.
+    """
+
+@final
+class ObjectRef(Generic[T]):
+    """A reference to a value that exists, or will."""
+
+    def __init__(self, binary: bytes) -> None: ...
+    def hex(self) -> str: ...
+    def binary(self) -> bytes: ...
+    def is_nil(self) -> bool: ...
+    def is_ready(self) -> bool: ...
+    def future(self) -> Future[T]: ...
+    def __await__(self) -> Iterator[Any]: ...
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __class_getitem__(cls, item: Any) -> Any: ...
+
+def get(refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
+    """Values in order. Raises the first error in order, GetTimeoutError after ``timeout`` seconds."""
+
+def get_one(ref: ObjectRef[T], timeout: float | None) -> T: ...
+def put(value: Any) -> ObjectRef[Any]: ...
+def wait(
+    refs: list[ObjectRef[Any]], num_returns: int, timeout: float | None, fetch_local: bool
+) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:
+    """``(ready, not_ready)``, each in the order of ``refs``; len(ready) <= num_returns."""
+
+@final
+class Function:
+    """A remote function with its options, ready to be called."""
+
+    def __init__(
+        self,
+        pickled: bytes,
+        name: str,
+        *,
+        num_returns: int,
+        resources: dict[str, float],
+        max_retries: int,
+        retry_exceptions: bool | tuple[type[BaseException], ...],
+        task_name: str,
+    ) -> None:
+        """``pickled`` is the cloudpickled function; ``name`` its qualified name; ``task_name`` what the user sees."""
+
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Submit. Returns an ObjectRef, a list of them (num_returns > 1), or None (num_returns == 0)."""
+
+@final
+class Actor:
+    """The native part of an actor handle: the actor's id and its reference count."""
+
+    @staticmethod
+    def create(
+        pickled: bytes,
+        class_name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        resources: dict[str, float],
+        placement: dict[str, float],
+        name: str,
+        namespace: str,
+        detached: bool,
+        max_restarts: int,
+        max_task_retries: int,
+        max_concurrency: int,
+        is_async: bool,
+        handle: bytes,
+    ) -> Actor:
+        """Create an actor. ``handle`` is what ``find`` returns to others (opaque).
+
+        Raises ValueError when the name is taken in the namespace.
+        """
+
+    @staticmethod
+    def find(name: str, namespace: str) -> tuple[Actor, bytes]:
+        """The live actor of that name and its ``handle`` bytes. Raises ValueError naming the namespaces that have it."""
+
+    @staticmethod
+    def list_named(all_namespaces: bool) -> list[dict[str, str]]: ...
+    def id(self) -> bytes:
+        """16 bytes."""
+
+    def method(
+        self,
+        name: str,
+        *,
+        num_returns: int,
+        max_task_retries: int,
+        retry_exceptions: bool | tuple[type[BaseException], ...],
+        concurrency_group: str,
+    ) -> Method: ...
+    def kill(self, no_restart: bool) -> None: ...
+    def __reduce__(self) -> Any:
+        """Picklable only inside arguments, results and puts, so that references are counted."""
+
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object) -> bool: ...
+
+@final
+class Method:
+    """A bound remote method with its options."""
+
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any: ...
+
+def current_actor() -> tuple[Actor, bytes] | None:
+    """A handle, not counted, to the actor that runs this code, and its ``handle`` bytes."""
+
+def exit_actor() -> None:
+    """Tell the controller that this actor ends by its own will (the caller then raises to unwind)."""
+
+def context() -> dict[str, Any]:
+    """Where this code runs: ``job_id`` ``node_id`` ``worker_id`` ``task_id`` ``actor_id`` (bytes or None),
+
+    ``task_name``, ``function_name``, ``actor_name``, ``namespace``, ``resources`` (dict), ``gpu_ids`` (list of int),
+    ``restarts``, ``is_driver``, ``session_name``.
+    """
+
+def describe_cluster() -> list[dict[str, Any]]:
+    """One dict a host: ``node_id`` (28 bytes) ``alive`` ``host_name`` ``total`` ``available`` (dict of float) ``labels``
+
+    ``store_capacity`` ``store_used`` (bytes) ``workers`` ``pending`` (list of (resources, count)).
+    """
+
+def set_hooks(
+    *,
+    serialize: Callable[[Any], Any],
+    deserialize: Callable[..., Any],
+    materialize_error: Callable[[str, bytes, str], BaseException],
+    package_error: Callable[..., bytes],
+    auto_init: Callable[[], None],
+) -> None:
+    """Install the Python functions that the native part calls (see raymesh/_hooks.py)."""

@@ -1,0 +1,204 @@
+//! Processes, their host's agent, and the controller. Rare beside calls, so encoded with serde.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId};
+use crate::resources::ResourceSet;
+use crate::value::{Block, ErrorValue, Value};
+
+/// To the controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToController {
+    /// So many tasks that need `resources` wait for a worker at this caller, in all, from now on
+    /// (a state, not an increment; 0 withdraws). `key` is the caller's name for the shape.
+    Demand { key: u32, job: JobId, resources: ResourceSet, backlog: u32 },
+    /// The caller is done with a worker, or its worker died.
+    ReturnLease { lease: LeaseId },
+    /// The sending worker waits for objects: its CPUs are free until [`ToController::Unblocked`].
+    Blocked,
+    Unblocked,
+    CreateActor { spec: Box<ActorSpec> },
+    /// From the worker: the constructor returned, or raised.
+    ActorReady { actor: ActorId, error: Option<ErrorValue> },
+    /// From the worker: the actor ended itself (`exit_actor`); it is not restarted.
+    ActorExited { actor: ActorId },
+    /// `kill`. `no_restart: false` lets `max_restarts` apply.
+    KillActor { actor: ActorId, no_restart: bool },
+    /// From the creator: nobody holds a handle any more and no call is outstanding.
+    ActorOutOfScope { actor: ActorId },
+    /// Send [`FromController::ActorState`] now and at every change.
+    WatchActor { actor: ActorId },
+    UnwatchActor { actor: ActorId },
+    /// Answered by [`FromController::ActorFound`].
+    LookupActor { request: RequestId, name: String, namespace: String },
+    /// Answered by [`FromController::Actors`].
+    ListActors { request: RequestId },
+    PutFunction { id: FunctionId, body: Bytes },
+    /// Answered by [`FromController::Function`], as soon as somebody has put it.
+    GetFunction { request: RequestId, id: FunctionId },
+    /// Send [`FromController::Died`] when that process dies, or now if it has.
+    Watch { proc: ProcId },
+    /// Answered by [`FromController::Cluster`].
+    DescribeCluster { request: RequestId },
+}
+
+/// From the controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromController {
+    /// To the caller: `worker` is yours for tasks of shape `key`.
+    LeaseGranted { key: u32, lease: LeaseId, worker: ProcId },
+    /// To a caller: others wait; give back leases that are idle now, and each as it becomes idle.
+    ReclaimLeases,
+    /// To the caller: why nothing of shape `key` can be placed at present. `never`: no host of the
+    /// cluster could ever hold it.
+    Unplaceable { key: u32, never: bool, reason: String },
+    /// To a worker, before its first call of the lease.
+    Leased { lease: LeaseId, caller: ProcId, job: JobId, resources: ResourceSet, gpus: Vec<u32> },
+    /// To a worker: become this actor.
+    StartActor { spec: Box<ActorSpec>, restarts: u32, gpus: Vec<u32> },
+    /// To a watcher.
+    ActorState { actor: ActorId, state: ActorState },
+    ActorFound { request: RequestId, found: Result<ActorInfo, ActorNotFound> },
+    Actors { request: RequestId, actors: Vec<ActorInfo> },
+    Function { request: RequestId, id: FunctionId, body: Bytes },
+    Died { proc: ProcId, cause: DeathCause },
+    Cluster { request: RequestId, hosts: Vec<HostInfo> },
+    /// To a worker: end in an orderly way once the current call is over.
+    Exit { reason: ExitReason },
+}
+
+/// Why a worker is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExitReason {
+    /// Idle for long.
+    Retired,
+    /// The last handle of its actor is gone.
+    OutOfScope,
+    /// The job ends.
+    Shutdown,
+}
+
+/// To the agent of the sender's host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// A worker is ready for work.
+    Hello { pid: u32 },
+    /// More shared memory, at least `bytes` in one piece. Answered by [`FromAgent::HeapGrown`].
+    GrowHeap { request: RequestId, bytes: u64 },
+    /// Whole extents that the sender's heap no longer uses.
+    ShrinkHeap { extents: Vec<Extent> },
+    /// Answer to [`FromAgent::Inventory`].
+    Inventory { dead: ProcId, owned: Vec<Block>, homed: Vec<Block> },
+}
+
+/// From the agent of the receiver's host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromAgent {
+    HeapGrown { request: RequestId, grown: Result<Extent, HeapFull> },
+    /// Memory is short: give back what is free.
+    TrimHeap,
+    /// `dead` is gone. Say which blocks homed at `dead` you own or read (`owned`), and which blocks
+    /// homed at you belong to objects owned by `dead` that you know no other reader of (`homed`).
+    Inventory { dead: ProcId },
+}
+
+/// A stretch of a host's arena, leased to one process's heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Extent {
+    pub offset: u64,
+    pub len: u64,
+}
+
+/// The arena has no such piece left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeapFull {
+    pub wanted: u64,
+    pub free: u64,
+    pub capacity: u64,
+}
+
+/// All that is needed to start an actor, also again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActorSpec {
+    pub actor: ActorId,
+    pub job: JobId,
+    pub class: FunctionId,
+    pub class_name: String,
+    /// Constructor arguments, as in [`crate::Call`]; the creator holds what they refer to until the
+    /// actor is dead for good.
+    pub args: Value,
+    pub args_object: Option<ObjectId>,
+    pub deps: Vec<(ObjectId, Value)>,
+    pub refs: Vec<ObjectId>,
+    /// Held while the actor lives.
+    pub resources: ResourceSet,
+    /// Needed free on the host to place it (covers `resources`).
+    pub placement: ResourceSet,
+    /// Empty: no name.
+    pub name: String,
+    pub namespace: String,
+    pub detached: bool,
+    /// -1: without end.
+    pub max_restarts: i64,
+    /// 0: the kind's default (1, or 1000 for async).
+    pub max_concurrency: u32,
+    /// What a handle needs to know (methods, options), opaque to the runtime.
+    pub handle: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ActorState {
+    /// Waits for resources, or its constructor runs.
+    Pending,
+    Alive { proc: ProcId },
+    Restarting,
+    Dead { error: ErrorValue },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActorInfo {
+    pub actor: ActorId,
+    pub name: String,
+    pub namespace: String,
+    pub class_name: String,
+    pub state: ActorState,
+    pub restarts: u32,
+    pub pid: u32,
+    pub handle: Bytes,
+}
+
+/// What `get_actor` can say about a name that it did not find.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActorNotFound {
+    /// Namespaces that do have an actor of this name.
+    pub elsewhere: Vec<String>,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeathCause {
+    Exited { code: i32 },
+    Signaled { signal: i32 },
+    /// Asked to end by the runtime.
+    Requested { reason: ExitReason },
+    /// `kill` of its actor.
+    Killed,
+    HostLost,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostInfo {
+    pub host: HostId,
+    pub alive: bool,
+    pub name: String,
+    pub total: ResourceSet,
+    pub available: ResourceSet,
+    pub labels: Vec<(String, String)>,
+    /// Bytes of the object arena: all, and leased to heaps.
+    pub store_capacity: u64,
+    pub store_used: u64,
+    pub workers: u32,
+    /// Demands that wait: shape, number of tasks or actors.
+    pub pending: Vec<(ResourceSet, u32)>,
+}

@@ -1,0 +1,167 @@
+//! Identifiers. Small and copyable inside the runtime; [`ObjectId::to_ray_bytes`] and its siblings
+//! give the sizes that Ray's users see (28-byte objects, 24-byte tasks, 16-byte actors).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A host of the cluster, numbered by the controller in order of joining; never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HostId(pub u32);
+
+/// A process: host, incarnation and mailbox slot in one word. Slots are reused, a `ProcId` never is.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcId(u64);
+
+impl ProcId {
+    /// Bits of the mailbox slot: up to 16,384 processes at once on one host.
+    pub const SLOT_BITS: u32 = 14;
+    /// Largest number of mailboxes on one host.
+    pub const MAX_SLOTS: u32 = 1 << Self::SLOT_BITS;
+    /// Slot of a host's agent (and, on the head, of the controller).
+    pub const AGENT_SLOT: u32 = 0;
+
+    /// The process in `slot` of `host`, in its `incarnation`-th use (18 bits).
+    #[must_use]
+    pub const fn new(host: HostId, incarnation: u32, slot: u32) -> Self {
+        debug_assert!(slot < Self::MAX_SLOTS);
+        Self(((host.0 as u64) << 32) | (((incarnation << Self::SLOT_BITS) | slot) as u64))
+    }
+
+    /// The agent of `host`.
+    #[must_use]
+    pub const fn agent(host: HostId) -> Self {
+        Self::new(host, 0, Self::AGENT_SLOT)
+    }
+
+    #[must_use]
+    pub const fn host(self) -> HostId {
+        HostId((self.0 >> 32) as u32)
+    }
+
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        (self.0 as u32) & (Self::MAX_SLOTS - 1)
+    }
+
+    #[must_use]
+    pub const fn incarnation(self) -> u32 {
+        (self.0 as u32) >> Self::SLOT_BITS
+    }
+
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    #[must_use]
+    pub const fn from_u64(raw: u64) -> Self {
+        Self(raw)
+    }
+}
+
+impl fmt::Debug for ProcId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p{}.{}.{}", self.host().0, self.slot(), self.incarnation())
+    }
+}
+
+/// A job: one driver's work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct JobId(pub u32);
+
+/// A task, named by the process that submitted it and owns its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TaskId {
+    pub owner: ProcId,
+    pub seq: u64,
+}
+
+impl TaskId {
+    /// The `index`-th result (from 1) of this task.
+    #[must_use]
+    pub const fn object(self, index: u32) -> ObjectId {
+        ObjectId { owner: self.owner, seq: self.seq, index }
+    }
+
+    /// Ray's 24-byte form.
+    #[must_use]
+    pub fn to_ray_bytes(self, job: JobId) -> [u8; 24] {
+        let mut out = [0xff; 24];
+        out[0..8].copy_from_slice(&self.seq.to_be_bytes());
+        out[8..16].copy_from_slice(&self.owner.as_u64().to_be_bytes());
+        out[20..24].copy_from_slice(&job.0.to_le_bytes());
+        out
+    }
+}
+
+/// An object: owned by the process that made the reference, for as long as that process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ObjectId {
+    pub owner: ProcId,
+    /// The owner's counter, shared by its tasks and its puts.
+    pub seq: u64,
+    /// Result index of the task, from 1. A `put` has index 1.
+    pub index: u32,
+}
+
+impl ObjectId {
+    /// The task whose result this is (for a `put`, the id it would have had).
+    #[must_use]
+    pub const fn task(self) -> TaskId {
+        TaskId { owner: self.owner, seq: self.seq }
+    }
+
+    /// Ray's 28-byte form: the task, then the index.
+    #[must_use]
+    pub fn to_ray_bytes(self, job: JobId) -> [u8; 28] {
+        let mut out = [0; 28];
+        out[..24].copy_from_slice(&self.task().to_ray_bytes(job));
+        out[24..].copy_from_slice(&self.index.to_le_bytes());
+        out
+    }
+
+    /// Inverse of [`Self::to_ray_bytes`].
+    #[must_use]
+    pub fn from_ray_bytes(raw: &[u8; 28]) -> Self {
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&raw[at..at + 8]);
+            u64::from_be_bytes(bytes)
+        };
+        let mut index = [0; 4];
+        index.copy_from_slice(&raw[24..]);
+        Self { owner: ProcId(word(8)), seq: word(0), index: u32::from_le_bytes(index) }
+    }
+}
+
+/// An actor, named by the process that created it. Survives restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ActorId {
+    pub creator: ProcId,
+    pub seq: u32,
+}
+
+impl ActorId {
+    /// Ray's 16-byte form: 12 bytes of the actor, then the job.
+    #[must_use]
+    pub fn to_ray_bytes(self, job: JobId) -> [u8; 16] {
+        let mut out = [0; 16];
+        out[0..4].copy_from_slice(&self.seq.to_be_bytes());
+        out[4..12].copy_from_slice(&self.creator.as_u64().to_be_bytes());
+        out[12..].copy_from_slice(&job.0.to_le_bytes());
+        out
+    }
+}
+
+/// The right to run tasks on one worker, granted by the controller; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LeaseId(pub u64);
+
+/// A request awaiting its answer, numbered by the asker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
+/// A pickled function or class, by 128-bit content hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FunctionId(pub [u8; 16]);

@@ -1,0 +1,27 @@
+//! What raymesh processes say to each other: ids, messages, and their encoding.
+//!
+//! - [`ids`]: who and what a message is about. Ids are global from birth: no id means something
+//!   only on one host.
+//! - [`resources`]: fixed-point resource quantities.
+//! - [`value`]: the value of an object as it travels: inline bytes, a block of shared memory, or an
+//!   error.
+//! - [`message`]: process to process: calls, replies, ownership.
+//! - [`control`]: process to controller and back: leases, actors, names.
+//! - [`codec`]: messages to bytes and back. Decoders treat their input as hostile.
+
+pub mod codec;
+pub mod control;
+pub mod ids;
+pub mod message;
+pub mod resources;
+pub mod value;
+
+pub use codec::{DecodeError, decode, encode};
+pub use control::{FromController, ToController};
+pub use ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
+pub use message::{Call, CallTarget, Message, Reply, ReplyStatus, Return};
+pub use resources::{Quantity, ResourceSet};
+pub use value::{Block, ErrorKind, ErrorValue, Value};
+
+/// Version of the encoding. A peer with another version is refused.
+pub const WIRE_VERSION: u16 = 1;
