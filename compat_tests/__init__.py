@@ -1,0 +1,1 @@
+"""The side-by-side suite, fault tests and benchmark of raymesh."""

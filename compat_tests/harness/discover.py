@@ -1,0 +1,52 @@
+"""Finds case files and their cases by reading them, so that collecting tests starts nothing."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = ROOT / "compat_tests" / "ray"
+
+
+@dataclass(frozen=True, order=True)
+class CaseId:
+    """A case, named by its area (the file's stem) and its function."""
+
+    area: str
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return CASES / f"{self.area}.py"
+
+    def __str__(self) -> str:
+        return f"{self.area}::{self.name}"
+
+
+def _is_mark(node: ast.expr) -> bool:
+    target = node.func if isinstance(node, ast.Call) else node
+    return isinstance(target, ast.Name) and target.id == "case"
+
+
+def cases_of(path: Path) -> list[CaseId]:
+    """The cases of a file in their order."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return [
+        CaseId(path.stem, node.name)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and any(map(_is_mark, node.decorator_list))
+    ]
+
+
+def all_cases() -> list[CaseId]:
+    """Every case of every area, areas in alphabetical order."""
+    files = sorted(path for path in CASES.glob("*.py") if not path.stem.startswith(("test_", "_")))
+    return [found for path in files for found in cases_of(path)]
+
+
+def title_of(area: str) -> str:
+    """The first line of an area's docstring: the feature that it covers."""
+    tree = ast.parse((CASES / f"{area}.py").read_text(encoding="utf-8"))
+    return (ast.get_docstring(tree) or area).splitlines()[0].rstrip(".")
