@@ -1,1 +1,11 @@
-//! core
+//! The brain of raymesh: every decision, and no I/O.
+//!
+//! - [`controller`]: one per cluster. Hosts, resources, leases, actors, names, functions, deaths.
+//! - [`host`]: one per host. Which worker process does what, and when to start or end one.
+//!
+//! State machines of the form `handle(now, event, effects)`: no clock, socket, thread or randomness
+//! inside, and the same events always give the same effects. `now` is nanoseconds since any fixed
+//! moment, never decreasing.
+
+pub mod controller;
+pub mod host;

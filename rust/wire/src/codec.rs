@@ -115,9 +115,7 @@ pub fn decode(mut input: Bytes) -> Result<Message> {
             refs: get_objects(&mut input)?,
         },
         BORROW => Message::Borrow {
-            holds: get_list(&mut input, OBJECT_LEN + 8, |input| {
-                Ok((get_object(input)?, get_proc(input)?))
-            })?,
+            holds: get_list(&mut input, OBJECT_LEN + 8, |input| Ok((get_object(input)?, get_proc(input)?)))?,
         },
         RELEASE => Message::Release {
             holds: get_list(&mut input, OBJECT_LEN + 4, |input| {
@@ -324,7 +322,11 @@ fn put_block(out: &mut Vec<u8>, block: &Block) {
 
 fn get_block(input: &mut Bytes) -> Result<Block> {
     need(input, BLOCK_LEN, "block")?;
-    Ok(Block { home: ProcId::from_u64(input.get_u64_le()), offset: input.get_u64_le(), len: input.get_u64_le() })
+    Ok(Block {
+        home: ProcId::from_u64(input.get_u64_le()),
+        offset: input.get_u64_le(),
+        len: input.get_u64_le(),
+    })
 }
 
 fn put_task(out: &mut Vec<u8>, task: TaskId) {

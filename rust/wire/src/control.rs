@@ -12,60 +12,242 @@ use crate::value::{Block, ErrorValue, Value};
 pub enum ToController {
     /// So many tasks that need `resources` wait for a worker at this caller, in all, from now on
     /// (a state, not an increment; 0 withdraws). `key` is the caller's name for the shape.
-    Demand { key: u32, job: JobId, resources: ResourceSet, backlog: u32 },
+    Demand {
+        key: u32,
+        job: JobId,
+        resources: ResourceSet,
+        backlog: u32,
+    },
     /// The caller is done with a worker, or its worker died.
-    ReturnLease { lease: LeaseId },
+    ReturnLease {
+        lease: LeaseId,
+    },
     /// The sending worker waits for objects: its CPUs are free until [`ToController::Unblocked`].
     Blocked,
     Unblocked,
-    CreateActor { spec: Box<ActorSpec> },
+    /// Answered by [`FromController::ActorState`] (the creator watches from the start) or
+    /// [`FromController::CreateRefused`].
+    CreateActor {
+        spec: Box<ActorSpec>,
+    },
     /// From the worker: the constructor returned, or raised.
-    ActorReady { actor: ActorId, error: Option<ErrorValue> },
+    ActorReady {
+        actor: ActorId,
+        error: Option<ErrorValue>,
+    },
     /// From the worker: the actor ended itself (`exit_actor`); it is not restarted.
-    ActorExited { actor: ActorId },
+    ActorExited {
+        actor: ActorId,
+    },
     /// `kill`. `no_restart: false` lets `max_restarts` apply.
-    KillActor { actor: ActorId, no_restart: bool },
+    KillActor {
+        actor: ActorId,
+        no_restart: bool,
+    },
     /// From the creator: nobody holds a handle any more and no call is outstanding.
-    ActorOutOfScope { actor: ActorId },
+    ActorOutOfScope {
+        actor: ActorId,
+    },
     /// Send [`FromController::ActorState`] now and at every change.
-    WatchActor { actor: ActorId },
-    UnwatchActor { actor: ActorId },
+    WatchActor {
+        actor: ActorId,
+    },
+    UnwatchActor {
+        actor: ActorId,
+    },
     /// Answered by [`FromController::ActorFound`].
-    LookupActor { request: RequestId, name: String, namespace: String },
-    /// Answered by [`FromController::Actors`].
-    ListActors { request: RequestId },
-    PutFunction { id: FunctionId, body: Bytes },
+    LookupActor {
+        request: RequestId,
+        name: String,
+        namespace: String,
+    },
+    /// Answered by [`FromController::Actors`]: the living and the lately dead.
+    ListActors {
+        request: RequestId,
+    },
+    PutFunction {
+        id: FunctionId,
+        body: Bytes,
+    },
     /// Answered by [`FromController::Function`], as soon as somebody has put it.
-    GetFunction { request: RequestId, id: FunctionId },
+    GetFunction {
+        request: RequestId,
+        id: FunctionId,
+    },
     /// Send [`FromController::Died`] when that process dies, or now if it has.
-    Watch { proc: ProcId },
+    Watch {
+        proc: ProcId,
+    },
     /// Answered by [`FromController::Cluster`].
-    DescribeCluster { request: RequestId },
+    DescribeCluster {
+        request: RequestId,
+    },
 }
 
 /// From the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromController {
     /// To the caller: `worker` is yours for tasks of shape `key`.
-    LeaseGranted { key: u32, lease: LeaseId, worker: ProcId },
+    LeaseGranted {
+        key: u32,
+        lease: LeaseId,
+        worker: ProcId,
+    },
     /// To a caller: others wait; give back leases that are idle now, and each as it becomes idle.
     ReclaimLeases,
     /// To the caller: why nothing of shape `key` can be placed at present. `never`: no host of the
     /// cluster could ever hold it.
-    Unplaceable { key: u32, never: bool, reason: String },
+    Unplaceable {
+        key: u32,
+        never: bool,
+        reason: String,
+    },
     /// To a worker, before its first call of the lease.
-    Leased { lease: LeaseId, caller: ProcId, job: JobId, resources: ResourceSet, gpus: Vec<u32> },
+    Leased {
+        lease: LeaseId,
+        caller: ProcId,
+        job: JobId,
+        resources: ResourceSet,
+        gpus: Vec<u32>,
+    },
     /// To a worker: become this actor.
-    StartActor { spec: Box<ActorSpec>, restarts: u32, gpus: Vec<u32> },
+    StartActor {
+        spec: Box<ActorSpec>,
+        restarts: u32,
+        gpus: Vec<u32>,
+    },
     /// To a watcher.
-    ActorState { actor: ActorId, state: ActorState },
-    ActorFound { request: RequestId, found: Result<ActorInfo, ActorNotFound> },
-    Actors { request: RequestId, actors: Vec<ActorInfo> },
-    Function { request: RequestId, id: FunctionId, body: Bytes },
-    Died { proc: ProcId, cause: DeathCause },
-    Cluster { request: RequestId, hosts: Vec<HostInfo> },
-    /// To a worker: end in an orderly way once the current call is over.
-    Exit { reason: ExitReason },
+    ActorState {
+        actor: ActorId,
+        state: ActorState,
+    },
+    ActorFound {
+        request: RequestId,
+        found: Result<ActorInfo, ActorNotFound>,
+    },
+    Actors {
+        request: RequestId,
+        actors: Vec<ActorInfo>,
+    },
+    Function {
+        request: RequestId,
+        id: FunctionId,
+        body: Bytes,
+    },
+    Died {
+        proc: ProcId,
+        cause: DeathCause,
+    },
+    Cluster {
+        request: RequestId,
+        hosts: Vec<HostInfo>,
+    },
+    /// To a worker: end in an orderly way once the current call is over. A worker that cannot go yet
+    /// (`Retired`, but it owns objects or actors) says [`ToAgent::Hello`] again and stays.
+    Exit {
+        reason: ExitReason,
+    },
+    /// To the creator: there is no such actor and will not be (the name is taken).
+    CreateRefused {
+        actor: ActorId,
+        reason: String,
+    },
+    /// To the creator: why the actor cannot be placed at present. `never`: no host of the cluster could
+    /// ever hold it.
+    ActorUnplaceable {
+        actor: ActorId,
+        never: bool,
+        reason: String,
+    },
+}
+
+/// Controller to a host's agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToHost {
+    /// Find a worker for `lease`: tell it ([`FromController::Leased`]), then the caller
+    /// ([`FromController::LeaseGranted`]), then the controller ([`FromHost::LeaseBound`]).
+    BindLease {
+        lease: LeaseId,
+        caller: ProcId,
+        key: u32,
+        job: JobId,
+        resources: ResourceSet,
+        gpus: Vec<u32>,
+    },
+    /// The lease is over. `kill`: its caller died, so whatever the worker runs is for nobody; a lease
+    /// that has no worker yet is then answered by [`FromHost::LeaseFailed`].
+    EndLease {
+        lease: LeaseId,
+        kill: bool,
+    },
+    /// Find a worker that has not run anything and make it this actor. `start` counts as a lease.
+    StartActor {
+        start: LeaseId,
+        spec: Box<ActorSpec>,
+        restarts: u32,
+        gpus: Vec<u32>,
+    },
+    /// Undo [`ToHost::StartActor`]: ends in [`FromHost::ActorStartFailed`] or the worker's death.
+    CancelStart {
+        start: LeaseId,
+    },
+    /// Let the worker end in an orderly way; by force if that takes long.
+    EndWorker {
+        proc: ProcId,
+        reason: ExitReason,
+    },
+    KillWorker {
+        proc: ProcId,
+    },
+    /// The driver of `job` is gone: its idle workers are of no more use.
+    JobEnded {
+        job: JobId,
+    },
+}
+
+/// A host's agent to the controller. What a process of the host has sent to the controller arrives
+/// before the [`FromHost::Died`] about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromHost {
+    /// First of all.
+    Joined {
+        name: String,
+        total: ResourceSet,
+        labels: Vec<(String, String)>,
+        store_capacity: u64,
+    },
+    ProcStarted {
+        proc: ProcId,
+        pid: u32,
+        driver: bool,
+    },
+    LeaseBound {
+        lease: LeaseId,
+        worker: ProcId,
+    },
+    /// No worker could be started for it, or it was ended before.
+    LeaseFailed {
+        lease: LeaseId,
+        reason: String,
+    },
+    ActorStarted {
+        start: LeaseId,
+        proc: ProcId,
+        pid: u32,
+    },
+    ActorStartFailed {
+        start: LeaseId,
+        reason: String,
+    },
+    Died {
+        proc: ProcId,
+        pid: u32,
+        cause: DeathCause,
+    },
+    /// Bytes of the object arena that are leased to heaps.
+    Usage {
+        store_used: u64,
+    },
 }
 
 /// Why a worker is asked to end.
@@ -95,12 +277,17 @@ pub enum ToAgent {
 /// From the agent of the receiver's host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
-    HeapGrown { request: RequestId, grown: Result<Extent, HeapFull> },
+    HeapGrown {
+        request: RequestId,
+        grown: Result<Extent, HeapFull>,
+    },
     /// Memory is short: give back what is free.
     TrimHeap,
     /// `dead` is gone. Say which blocks homed at `dead` you own or read (`owned`), and which blocks
     /// homed at you belong to objects owned by `dead` that you know no other reader of (`homed`).
-    Inventory { dead: ProcId },
+    Inventory {
+        dead: ProcId,
+    },
 }
 
 /// A stretch of a host's arena, leased to one process's heap.
@@ -151,9 +338,13 @@ pub struct ActorSpec {
 pub enum ActorState {
     /// Waits for resources, or its constructor runs.
     Pending,
-    Alive { proc: ProcId },
+    Alive {
+        proc: ProcId,
+    },
     Restarting,
-    Dead { error: ErrorValue },
+    Dead {
+        error: ErrorValue,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -178,10 +369,16 @@ pub struct ActorNotFound {
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeathCause {
-    Exited { code: i32 },
-    Signaled { signal: i32 },
+    Exited {
+        code: i32,
+    },
+    Signaled {
+        signal: i32,
+    },
     /// Asked to end by the runtime.
-    Requested { reason: ExitReason },
+    Requested {
+        reason: ExitReason,
+    },
     /// `kill` of its actor.
     Killed,
     HostLost,

@@ -17,20 +17,38 @@ pub enum Message {
     /// Worker to caller: how it ended.
     Reply(Box<Reply>),
     /// Borrower to owner: tell me the value of `object` once there is one.
-    Want { object: ObjectId },
+    Want {
+        object: ObjectId,
+    },
     /// Owner to borrower, in answer to [`Message::Want`].
-    Value { object: ObjectId, value: Value, refs: Vec<ObjectId> },
+    Value {
+        object: ObjectId,
+        value: Value,
+        refs: Vec<ObjectId>,
+    },
     /// To the owner of these objects: `ProcId` holds one more registered reference to each.
-    Borrow { holds: Vec<(ObjectId, ProcId)> },
+    Borrow {
+        holds: Vec<(ObjectId, ProcId)>,
+    },
     /// Borrower to owner: gives back so many registered references.
-    Release { holds: Vec<(ObjectId, u32)> },
+    Release {
+        holds: Vec<(ObjectId, u32)>,
+    },
     /// Caller to worker: hand back at most `max` calls of `lease` that have not started, newest first.
-    Recall { lease: LeaseId, max: u32 },
+    Recall {
+        lease: LeaseId,
+        max: u32,
+    },
     /// Worker to caller: these calls of `lease` did not run and will not. Also sent unasked by a
     /// worker that blocks.
-    Recalled { lease: LeaseId, tasks: Vec<TaskId> },
+    Recalled {
+        lease: LeaseId,
+        tasks: Vec<TaskId>,
+    },
     /// To the home of these blocks: nobody reads them any more.
-    FreeBlocks { blocks: Vec<Block> },
+    FreeBlocks {
+        blocks: Vec<Block>,
+    },
     ToController(ToController),
     FromController(FromController),
     ToAgent(ToAgent),
