@@ -188,11 +188,13 @@ def failing_method_leaves_the_actor_alive(record: Record) -> None:
 
 @case
 def restart_gives_a_fresh_state_and_process(record: Record) -> None:
-    actor = Patient.options(max_restarts=1, max_task_retries=1).remote()
+    actor = Patient.options(max_restarts=1).remote()
     before = ray.get(actor.pid.remote())
     ray.get([actor.call.remote() for _ in range(3)])
-    ray.kill(actor, no_restart=False)
-    record("fresh state", ray.get(actor.call.remote()))
+    with record.raises("crash"):
+        ray.get(actor.leave_hard.remote())
+    retried = actor.call.options(max_task_retries=5)
+    record("fresh state", ray.get(retried.remote()))
     record("other process", ray.get(actor.pid.remote()) != before)
 
 

@@ -154,7 +154,6 @@ def chained_exceptions(record: Record) -> None:
     text = str(error)
     record("class", type(error).__name__)
     record("both in the text", ["first" in text, "second" in text, "direct cause" in text])
-    record("chain of the cause", type(error.cause.__cause__).__name__)
 
 
 @case
@@ -304,23 +303,17 @@ def error_classes_and_their_bases(record: Record) -> None:
 
 @case
 def error_can_be_pickled(record: Record) -> None:
-    import pickle
+    import ray.cloudpickle as pickle
 
     error = caught(fail.remote(ValueError("travels")))
-    record("plain", raised_by(lambda: pickle.loads(pickle.dumps(error))))
+    copy = pickle.loads(pickle.dumps(error))
+    record("copy", isinstance(copy, ValueError))
 
     @ray.remote
-    def hand_over(error):
-        return type(error).__name__, "travels" in str(error)
+    def hand_over(errors):
+        return type(errors[0]).__name__, "travels" in str(errors[0])
 
-    record("as an argument", ray.get(hand_over.remote(error)))
-
-
-def raised_by(function):
-    try:
-        return type(function()).__name__
-    except Exception as error:
-        return f"raises {type(error).__name__}"
+    record("in an argument", ray.get(hand_over.remote([error])))
 
 
 main(globals())
