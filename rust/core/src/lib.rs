@@ -2,6 +2,7 @@
 //!
 //! - [`controller`]: one per cluster. Hosts, resources, leases, actors, names, functions, deaths.
 //! - [`host`]: one per host. Which worker process does what, and when to start or end one.
+//! - [`process`]: one per process. Objects owned and borrowed, calls submitted and executed.
 //!
 //! State machines of the form `handle(now, event, effects)`: no clock, socket, thread or randomness
 //! inside, and the same events always give the same effects. `now` is nanoseconds since any fixed
@@ -9,3 +10,4 @@
 
 pub mod controller;
 pub mod host;
+pub mod process;

@@ -1,0 +1,295 @@
+//! Actors that this process has created or calls: creation, calls in order, restarts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use raymesh_wire::control::{ActorSpec, ActorState};
+use raymesh_wire::{
+    ActorId, CallTarget, ErrorKind, ErrorValue, ObjectId, ProcId, TaskId, ToController, Value,
+};
+
+use super::objects::Flag;
+use super::tasks::{Arguments, Route};
+use super::{Effect, Process};
+
+/// Result index of the object that stands for an actor's handles: no task has so many results.
+const HANDLE_INDEX: u32 = u32::MAX;
+
+/// A method call to submit.
+#[derive(Debug)]
+pub struct ActorCallSpec {
+    pub actor: ActorId,
+    pub method: String,
+    pub arguments: Arguments,
+    pub num_returns: u32,
+    /// How often it may run again after the actor restarted; negative: without end.
+    pub max_retries: i32,
+    pub options: Bytes,
+}
+
+/// An actor to create: `spec.deps` and `spec.refs` come from `arguments`.
+#[derive(Debug)]
+pub struct CreateActor {
+    pub spec: ActorSpec,
+    pub arguments: Arguments,
+}
+
+#[derive(Debug)]
+enum Link {
+    /// Not alive, or not known to be: calls wait.
+    Waiting,
+    Alive(ProcId),
+    Dead(ErrorValue),
+}
+
+#[derive(Debug)]
+struct Client {
+    link: Link,
+    /// Calls not sent, in order.
+    queue: VecDeque<u64>,
+    /// Calls sent, in order.
+    inflight: BTreeMap<u64, ()>,
+}
+
+#[derive(Debug)]
+struct Creation {
+    spec: Box<ActorSpec>,
+    missing: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Actors {
+    clients: HashMap<ActorId, Client>,
+    /// Actors that this process created, whose arguments it holds.
+    created: HashMap<ActorId, Vec<ObjectId>>,
+    /// Creations that wait for arguments.
+    creations: HashMap<u64, Creation>,
+}
+
+impl Actors {
+    /// The actor for whose handles `object` stands.
+    pub(super) fn of_handle(&self, object: ObjectId) -> Option<ActorId> {
+        if object.index != HANDLE_INDEX {
+            return None;
+        }
+        Some(ActorId { creator: object.owner, seq: object.seq as u32 })
+    }
+}
+
+/// The object that stands for the actor's handles: its holders keep the actor alive.
+#[must_use]
+const fn handle_object(actor: ActorId) -> ObjectId {
+    ObjectId { owner: actor.creator, seq: actor.seq as u64, index: HANDLE_INDEX }
+}
+
+impl Process {
+    /// A fresh actor id of this process.
+    pub fn next_actor(&mut self) -> ActorId {
+        let seq = self.next_actor;
+        self.next_actor += 1;
+        ActorId { creator: self.me, seq }
+    }
+
+    /// The object whose holders keep `actor` alive: one hold per handle, released like any reference.
+    #[must_use]
+    pub fn actor_handle(actor: ActorId) -> ObjectId {
+        handle_object(actor)
+    }
+
+    /// Creates an actor. The caller holds its handle object once.
+    pub fn create_actor(&mut self, create: CreateActor, fx: &mut Vec<Effect>) {
+        let CreateActor { mut spec, arguments } = create;
+        let actor = spec.actor;
+        self.resolve_handle(actor, fx);
+        for object in arguments.deps.iter().chain(&arguments.refs) {
+            self.hold(*object);
+        }
+        let held = arguments.deps.iter().chain(&arguments.refs).chain(&arguments.object).copied().collect();
+        self.actors.created.insert(actor, held);
+        let seq = self.next_task().seq;
+        let mut missing = 0;
+        let mut failed = None;
+        for object in &arguments.deps {
+            if self.depend(*object, seq, fx) {
+                missing += 1;
+            } else if let Some(Value::Error(error)) = self.objects.value(*object) {
+                failed = Some(error.clone());
+            }
+        }
+        spec.args = arguments.value;
+        spec.args_object = arguments.object;
+        spec.deps = arguments.deps.into_iter().map(|object| (object, Value::Inline(Bytes::new()))).collect();
+        spec.refs = arguments.refs;
+        self.watch_actor(actor, fx);
+        if let Some(error) = failed {
+            self.accept_actor_state(actor, ActorState::Dead { error }, fx);
+        } else {
+            self.actors.creations.insert(seq, Creation { spec: Box::new(spec), missing });
+            self.start_creation(seq, fx);
+        }
+        self.settle(fx);
+    }
+
+    fn resolve_handle(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
+        let object = handle_object(actor);
+        self.hold(object);
+        self.resolve(object, Value::Inline(Bytes::new()), Vec::new(), fx);
+    }
+
+    fn start_creation(&mut self, seq: u64, fx: &mut Vec<Effect>) {
+        if self.actors.creations.get(&seq).is_none_or(|creation| creation.missing > 0) {
+            return;
+        }
+        let Some(Creation { mut spec, .. }) = self.actors.creations.remove(&seq) else { return };
+        for (object, value) in &mut spec.deps {
+            if let Some(known) = self.objects.value(*object) {
+                *value = known.clone();
+            }
+            spec.refs.extend_from_slice(self.objects.refs(*object));
+        }
+        self.tell_controller(ToController::CreateActor { spec }, fx);
+    }
+
+    /// An argument of a constructor has a value.
+    pub(super) fn creation_ready(&mut self, seq: u64, object: ObjectId, fx: &mut Vec<Effect>) {
+        let Some(creation) = self.actors.creations.get_mut(&seq) else { return };
+        creation.missing = creation.missing.saturating_sub(1);
+        let actor = creation.spec.actor;
+        if let Some(Value::Error(error)) = self.objects.value(object) {
+            let error = error.clone();
+            self.actors.creations.remove(&seq);
+            self.accept_actor_state(actor, ActorState::Dead { error }, fx);
+            return;
+        }
+        self.start_creation(seq, fx);
+    }
+
+    /// Follows the actor's state, from now on.
+    pub fn watch_actor(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
+        if self.actors.clients.contains_key(&actor) {
+            return;
+        }
+        let client = Client { link: Link::Waiting, queue: VecDeque::new(), inflight: BTreeMap::new() };
+        self.actors.clients.insert(actor, client);
+        self.tell_controller(ToController::WatchActor { actor }, fx);
+    }
+
+    /// Calls a method. Results are held once each by the caller.
+    pub fn submit_actor_call(
+        &mut self,
+        spec: ActorCallSpec,
+        fx: &mut Vec<Effect>,
+    ) -> (TaskId, Vec<Arc<Flag>>) {
+        let actor = spec.actor;
+        self.watch_actor(actor, fx);
+        // The call keeps the actor alive until it is answered.
+        let mut arguments = spec.arguments;
+        if self.holders(handle_object(actor)) > 0 {
+            arguments.refs.push(handle_object(actor));
+        }
+        let target = CallTarget::Method { actor, name: spec.method };
+        let (task, flags) = self.submit(
+            target,
+            Route::Actor(actor),
+            arguments,
+            spec.num_returns,
+            spec.max_retries,
+            spec.options,
+            fx,
+        );
+        if self.tasks.submitted.contains_key(&task.seq)
+            && let Some(client) = self.actors.clients.get_mut(&actor)
+        {
+            client.queue.push_back(task.seq);
+            self.flush_actor(actor, fx);
+        }
+        self.settle(fx);
+        (task, flags)
+    }
+
+    /// Sends what is ready, in order: a call that waits for an argument holds up the later ones.
+    pub(super) fn flush_actor(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
+        loop {
+            let Some(client) = self.actors.clients.get_mut(&actor) else { return };
+            let Some(seq) = client.queue.front().copied() else { return };
+            let Some(record) = self.tasks.submitted.get(&seq) else {
+                client.queue.pop_front();
+                continue;
+            };
+            match &client.link {
+                Link::Waiting => return,
+                Link::Dead(error) => {
+                    let error = Value::Error(error.clone());
+                    client.queue.pop_front();
+                    self.fail_call(seq, error, fx);
+                }
+                Link::Alive(_) if record.missing > 0 => return,
+                Link::Alive(proc) => {
+                    let proc = *proc;
+                    client.queue.pop_front();
+                    client.inflight.insert(seq, ());
+                    self.fill(seq, |_| {});
+                    if let Some(record) = self.tasks.submitted.get(&seq) {
+                        fx.push(Effect::SendCall { to: proc, call: Arc::clone(&record.call) });
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn actor_replied(&mut self, actor: ActorId, seq: u64, retry: bool, fx: &mut Vec<Effect>) {
+        let Some(client) = self.actors.clients.get_mut(&actor) else { return };
+        client.inflight.remove(&seq);
+        if retry {
+            client.queue.push_front(seq);
+            self.flush_actor(actor, fx);
+        }
+    }
+
+    pub(super) fn accept_actor_state(&mut self, actor: ActorId, state: ActorState, fx: &mut Vec<Effect>) {
+        let Some(client) = self.actors.clients.get_mut(&actor) else { return };
+        match state {
+            ActorState::Alive { proc } => {
+                client.link = Link::Alive(proc);
+                self.flush_actor(actor, fx);
+            }
+            ActorState::Pending => client.link = Link::Waiting,
+            ActorState::Restarting => {
+                client.link = Link::Waiting;
+                let error = ErrorValue::text(
+                    ErrorKind::ActorUnavailable,
+                    "The actor's process died while this call was on its way, and the actor restarts.\n\
+                     hint: set max_task_retries to run such calls again.",
+                );
+                self.end_inflight(actor, &error, fx);
+            }
+            ActorState::Dead { error } => {
+                client.link = Link::Dead(error.clone());
+                self.end_inflight(actor, &error, fx);
+                self.flush_actor(actor, fx);
+                for object in self.actors.created.remove(&actor).unwrap_or_default() {
+                    self.unhold(object);
+                }
+            }
+        }
+    }
+
+    /// The actor's process is gone: calls on their way are sent again if they may, else fail.
+    fn end_inflight(&mut self, actor: ActorId, error: &ErrorValue, fx: &mut Vec<Effect>) {
+        let Some(client) = self.actors.clients.get_mut(&actor) else { return };
+        let over = matches!(client.link, Link::Dead(_));
+        let inflight = std::mem::take(&mut client.inflight);
+        for seq in inflight.into_keys().rev() {
+            if !over && self.take_retry(seq) {
+                if let Some(client) = self.actors.clients.get_mut(&actor) {
+                    client.queue.push_front(seq);
+                }
+            } else {
+                self.fail_call(seq, Value::Error(error.clone()), fx);
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Calls that arrive at this process: a queue, what runs, and the replies.
+
+use std::collections::VecDeque;
+
+use foldhash::HashMap;
+use raymesh_wire::{
+    Call, CallTarget, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet, Return, TaskId,
+    ToController,
+};
+
+use super::{Effect, Process};
+
+/// A call to run now. Hand it back through [`Process::finish`].
+#[derive(Debug)]
+pub struct Incoming {
+    pub caller: ProcId,
+    pub call: Box<Call>,
+}
+
+#[derive(Debug)]
+struct Running {
+    caller: ProcId,
+    attempt: u32,
+    /// What the call refers to: held here until it ends.
+    arguments: Vec<ObjectId>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Executor {
+    queue: VecDeque<Incoming>,
+    running: HashMap<TaskId, Running>,
+    /// What the present lease gives: the resources and the GPUs.
+    lease: Option<(LeaseId, ResourceSet, Vec<u32>)>,
+    blocked: bool,
+}
+
+impl Executor {
+    pub(super) fn leased(&mut self, lease: LeaseId, resources: ResourceSet, gpus: Vec<u32>) {
+        self.lease = Some((lease, resources, gpus));
+    }
+}
+
+impl Process {
+    pub(super) fn accept_call(&mut self, from: ProcId, call: Box<Call>, fx: &mut Vec<Effect>) {
+        if self.executor.blocked
+            && let CallTarget::Function { lease, .. } = &call.target
+        {
+            let message = Message::Recalled { lease: *lease, tasks: vec![call.task] };
+            fx.push(Effect::Send { to: from, message });
+            return;
+        }
+        self.executor.queue.push_back(Incoming { caller: from, call });
+        fx.push(Effect::Runnable);
+    }
+
+    /// The next call to run, if any. Holds what it refers to until [`Process::finish`].
+    pub fn next_call(&mut self, fx: &mut Vec<Effect>) -> Option<Incoming> {
+        let incoming = self.executor.queue.pop_front()?;
+        let call = &incoming.call;
+        let mut arguments = Vec::new();
+        if !(call.deps.is_empty() && call.refs.is_empty() && call.args_object.is_none()) {
+            for (object, value) in &call.deps {
+                self.receive_argument(*object, Some(value.clone()), fx);
+                arguments.push(*object);
+            }
+            for object in &call.refs {
+                self.receive_argument(*object, None, fx);
+                arguments.push(*object);
+            }
+            if let Some(object) = call.args_object {
+                self.receive_argument(object, Some(call.args.clone()), fx);
+                arguments.push(object);
+            }
+            self.settle(fx);
+        }
+        let running = Running { caller: incoming.caller, attempt: call.attempt, arguments };
+        self.executor.running.insert(call.task, running);
+        Some(incoming)
+    }
+
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        !self.executor.queue.is_empty()
+    }
+
+    /// A call has ended: replies to its caller. `returns` list the references inside each result; they
+    /// are still held here.
+    pub fn finish(
+        &mut self,
+        task: TaskId,
+        status: ReplyStatus,
+        exec_us: u32,
+        returns: Vec<Return>,
+        fx: &mut Vec<Effect>,
+    ) {
+        let Some(running) = self.executor.running.remove(&task) else { return };
+        let mut after = Vec::new();
+        for item in &returns {
+            for owner in self.lend(&item.refs, running.caller, fx) {
+                if !after.contains(&owner) {
+                    after.push(owner);
+                }
+            }
+        }
+        let holds = running.arguments.into_iter().filter(|object| self.return_argument(*object)).collect();
+        let reply = Reply { task, attempt: running.attempt, status, exec_us, returns, holds };
+        self.send_after(after, running.caller, Message::Reply(Box::new(reply)), fx);
+        self.settle(fx);
+    }
+
+    pub(super) fn accept_recall(&mut self, from: ProcId, lease: LeaseId, max: u32, fx: &mut Vec<Effect>) {
+        let tasks = self.take_back(max as usize, |incoming| {
+            incoming.caller == from
+                && matches!(&incoming.call.target, CallTarget::Function { lease: of, .. } if *of == lease)
+        });
+        let tasks = tasks.into_iter().map(|(_, _, task)| task).collect();
+        fx.push(Effect::Send { to: from, message: Message::Recalled { lease, tasks } });
+    }
+
+    /// Removes up to `max` queued function calls that match, newest first; answers them oldest first.
+    fn take_back(
+        &mut self,
+        max: usize,
+        matches: impl Fn(&Incoming) -> bool,
+    ) -> Vec<(ProcId, LeaseId, TaskId)> {
+        let mut back = Vec::new();
+        let mut kept = VecDeque::new();
+        while let Some(incoming) = self.executor.queue.pop_back() {
+            match &incoming.call.target {
+                CallTarget::Function { lease, .. } if back.len() < max && matches(&incoming) => {
+                    back.push((incoming.caller, *lease, incoming.call.task));
+                }
+                _ => kept.push_front(incoming),
+            }
+        }
+        self.executor.queue = kept;
+        back.reverse();
+        back
+    }
+
+    /// The running call waits for objects: its CPUs may be used by others, and calls queued behind it
+    /// go back to their callers.
+    pub fn block(&mut self, fx: &mut Vec<Effect>) {
+        if std::mem::replace(&mut self.executor.blocked, true) {
+            return;
+        }
+        self.tell_controller(ToController::Blocked, fx);
+        let mut by_lease: Vec<(ProcId, LeaseId, Vec<TaskId>)> = Vec::new();
+        for (caller, lease, task) in self.take_back(usize::MAX, |_| true) {
+            match by_lease.iter_mut().find(|(to, of, _)| *to == caller && *of == lease) {
+                Some((_, _, tasks)) => tasks.push(task),
+                None => by_lease.push((caller, lease, vec![task])),
+            }
+        }
+        for (to, lease, tasks) in by_lease {
+            fx.push(Effect::Send { to, message: Message::Recalled { lease, tasks } });
+        }
+    }
+
+    /// The wait is over.
+    pub fn unblock(&mut self, fx: &mut Vec<Effect>) {
+        if std::mem::replace(&mut self.executor.blocked, false) {
+            self.tell_controller(ToController::Unblocked, fx);
+        }
+    }
+
+    /// Resources and GPUs of the lease that this worker serves.
+    #[must_use]
+    pub fn lease(&self) -> Option<&(LeaseId, ResourceSet, Vec<u32>)> {
+        self.executor.lease.as_ref()
+    }
+
+    /// Calls of a dead caller need not run any more.
+    pub(super) fn forget_caller(&mut self, caller: ProcId) {
+        self.executor.queue.retain(|incoming| incoming.caller != caller);
+    }
+}

@@ -1,0 +1,241 @@
+//! One process's share of the cluster: the objects it owns or borrows, the tasks and actor calls it
+//! has submitted, and the calls it executes.
+//!
+//! - [`objects`]: reference counts and values. The process that made a reference owns the object;
+//!   others borrow it.
+//! - [`tasks`]: tasks wait for their arguments, then for a leased worker; retries.
+//! - [`actors`]: calls in order to each actor, over restarts.
+//! - [`executor`]: calls that arrive here, and what their replies say about borrowed references.
+//!
+//! Pure: every method takes what happened and appends what is to be done to an [`Effect`] list.
+//!
+//! # Reference counts
+//!
+//! Each process counts its own holders of an object (`local`). The owner also counts *registered*
+//! holds per borrowing process. Two rules keep the owner from freeing what somebody holds:
+//!
+//! 1. Arguments: the caller holds what a call refers to until the reply. A worker that still holds
+//!    some of it then says so in the reply (`holds`), and the caller registers the worker with the
+//!    owner before it lets go.
+//! 2. Values that contain references: whoever sends such a value registers the receiver first.
+//!
+//! A borrower whose last local holder goes gives back all its registered holds at once. A give-back
+//! may overtake its registration (they come from different processes), so the owner's counts are
+//! signed, and an object is free when every count is zero.
+
+mod actors;
+mod executor;
+mod objects;
+mod tasks;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
+use raymesh_wire::control::{DeathCause, ExitReason};
+use raymesh_wire::{Block, Call, FromController, Message, ObjectId, ProcId, ToController};
+
+pub use actors::{ActorCallSpec, CreateActor};
+pub use executor::Incoming;
+pub use objects::{Flag, Lookup};
+pub use tasks::{Arguments, TaskSpec};
+
+/// Nanoseconds on the process's monotonic clock.
+pub type Nanos = u64;
+
+/// What the state machine wants done.
+#[derive(Debug)]
+pub enum Effect {
+    Send {
+        to: ProcId,
+        message: Message,
+    },
+    /// As `Send`, but only once everything sent before to `after` is on its way.
+    SendAfter {
+        after: Vec<ProcId>,
+        to: ProcId,
+        message: Message,
+    },
+    SendCall {
+        to: ProcId,
+        call: Arc<Call>,
+    },
+    /// An object that [`Process::await_object`] asked for has a value.
+    Ready {
+        object: ObjectId,
+    },
+    /// A call waits in the executor.
+    Runnable,
+    /// Give this block back to this process's own heap.
+    Free {
+        block: Block,
+    },
+    /// An answer that the surrounding runtime waits for.
+    Answer(Box<FromController>),
+    /// End once the current call is over.
+    Exit {
+        reason: ExitReason,
+    },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Process {
+    me: ProcId,
+    controller: ProcId,
+    objects: objects::Objects,
+    tasks: tasks::Tasks,
+    actors: actors::Actors,
+    executor: executor::Executor,
+    watched: HashSet<ProcId>,
+    dead: HashSet<ProcId>,
+    next_seq: u64,
+    next_actor: u32,
+    /// Holds given back and holds registered, gathered per owner while one event is handled.
+    releases: HashMap<ProcId, Vec<(ObjectId, u32)>>,
+    borrows: HashMap<ProcId, Vec<(ObjectId, ProcId)>>,
+    frees: HashMap<ProcId, Vec<Block>>,
+    /// Objects whose last holder went while this event was handled.
+    doomed: Vec<ObjectId>,
+}
+
+impl Process {
+    #[must_use]
+    pub fn new(me: ProcId, controller: ProcId) -> Self {
+        Self {
+            me,
+            controller,
+            objects: objects::Objects::default(),
+            tasks: tasks::Tasks::default(),
+            actors: actors::Actors::default(),
+            executor: executor::Executor::default(),
+            watched: HashSet::default(),
+            dead: HashSet::default(),
+            next_seq: 1,
+            next_actor: 1,
+            releases: HashMap::default(),
+            borrows: HashMap::default(),
+            frees: HashMap::default(),
+            doomed: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub const fn me(&self) -> ProcId {
+        self.me
+    }
+
+    fn next_task(&mut self) -> raymesh_wire::TaskId {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        raymesh_wire::TaskId { owner: self.me, seq }
+    }
+
+    /// Handles a message from another process.
+    pub fn receive(&mut self, now: Nanos, from: ProcId, message: Message, fx: &mut Vec<Effect>) {
+        match message {
+            Message::Call(call) => self.accept_call(from, call, fx),
+            Message::Reply(reply) => self.accept_reply(now, from, *reply, fx),
+            Message::Want { object } => self.accept_want(from, object, fx),
+            Message::Value { object, value, refs } => self.accept_value(object, value, refs, fx),
+            Message::Borrow { holds } => self.accept_borrow(holds, fx),
+            Message::Release { holds } => self.accept_release(from, holds, fx),
+            Message::Recall { lease, max } => self.accept_recall(from, lease, max, fx),
+            Message::Recalled { lease, tasks } => self.accept_recalled(now, lease, tasks, fx),
+            Message::FreeBlocks { blocks } => {
+                fx.extend(blocks.into_iter().map(|block| Effect::Free { block }));
+            }
+            Message::FromController(message) => self.accept_control(now, message, fx),
+            // Not for a process: the runtime handles its agent's messages, and nobody else sends these.
+            Message::ToController(_) | Message::ToAgent(_) | Message::FromAgent(_) => {}
+        }
+        self.settle(fx);
+    }
+
+    fn accept_control(&mut self, now: Nanos, message: FromController, fx: &mut Vec<Effect>) {
+        match message {
+            FromController::LeaseGranted { key, lease, worker } => {
+                self.accept_lease(now, key, lease, worker, fx);
+            }
+            FromController::ReclaimLeases => self.accept_reclaim(fx),
+            FromController::ActorState { actor, state } => self.accept_actor_state(actor, state, fx),
+            FromController::Died { proc, cause } => self.accept_death(now, proc, &cause, fx),
+            FromController::Leased { lease, resources, gpus, .. } => {
+                self.executor.leased(lease, resources, gpus);
+            }
+            FromController::Exit { reason } => fx.push(Effect::Exit { reason }),
+            FromController::Unplaceable { key, never, reason } => {
+                self.tasks.set_unplaceable(key, reason.clone());
+                fx.push(Effect::Answer(Box::new(FromController::Unplaceable { key, never, reason })));
+            }
+            other => fx.push(Effect::Answer(Box::new(other))),
+        }
+    }
+
+    /// A process that we deal with has ended.
+    fn accept_death(&mut self, now: Nanos, proc: ProcId, cause: &DeathCause, fx: &mut Vec<Effect>) {
+        self.watched.remove(&proc);
+        if !self.dead.insert(proc) {
+            return;
+        }
+        self.fail_leases_of(now, proc, cause, fx);
+        self.forget_borrower(proc);
+        self.fail_objects_of(proc, fx);
+        self.forget_caller(proc);
+    }
+
+    /// Asks the controller to tell of `proc`'s death, once.
+    fn watch(&mut self, proc: ProcId, fx: &mut Vec<Effect>) {
+        if proc != self.me && !self.dead.contains(&proc) && self.watched.insert(proc) {
+            self.tell_controller(ToController::Watch { proc }, fx);
+        }
+    }
+
+    fn tell_controller(&self, message: ToController, fx: &mut Vec<Effect>) {
+        fx.push(Effect::Send { to: self.controller, message: Message::ToController(message) });
+    }
+
+    /// Frees what lost its last holder and sends the gathered ownership messages. Every public method
+    /// that can change counts ends with it.
+    fn settle(&mut self, fx: &mut Vec<Effect>) {
+        while let Some(object) = self.doomed.pop() {
+            self.reap(object, fx);
+        }
+        if !self.borrows.is_empty() {
+            for (to, holds) in sorted(&mut self.borrows) {
+                fx.push(Effect::Send { to, message: Message::Borrow { holds } });
+            }
+        }
+        if !self.releases.is_empty() {
+            for (to, holds) in sorted(&mut self.releases) {
+                fx.push(Effect::Send { to, message: Message::Release { holds } });
+            }
+        }
+        if !self.frees.is_empty() {
+            for (to, blocks) in sorted(&mut self.frees) {
+                fx.push(Effect::Send { to, message: Message::FreeBlocks { blocks } });
+            }
+        }
+    }
+
+    /// When [`Process::tick`] is next due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.tasks.next_deadline()
+    }
+
+    /// Time has passed: idle leases are given back.
+    pub fn tick(&mut self, now: Nanos, fx: &mut Vec<Effect>) {
+        self.return_idle_leases(now, fx);
+        self.settle(fx);
+    }
+}
+
+/// Empties `map`, in the order of its keys: effects must not depend on hashing.
+fn sorted<V>(map: &mut HashMap<ProcId, V>) -> Vec<(ProcId, V)> {
+    let mut items: Vec<_> = map.drain().collect();
+    items.sort_unstable_by_key(|(proc, _)| *proc);
+    items
+}

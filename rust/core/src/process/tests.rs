@@ -1,0 +1,1 @@
+//! Two or more processes with a perfect network between them.
