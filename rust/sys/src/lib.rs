@@ -1,1 +1,21 @@
-//! sys
+//! The few raw system calls that the runtime needs, behind signatures that are safe to call.
+//!
+//! - [`futex`]: wait and wake across processes.
+//! - [`memfd`]: anonymous shared memory that nobody can resize, and holes in it.
+//! - [`mapping`]: memory maps that unmap themselves.
+//! - [`fd`]: descriptors that cross `fork` and `exec`; eventfd.
+//! - [`process`]: pidfd, parent-death signal, subreaper, thread name.
+//! - [`cpu`]: cores at this process's disposal; the pause between two polls.
+//!
+//! With `raymesh-shm`, the only crate that contains `unsafe`.
+#![allow(unsafe_code)]
+
+pub mod cpu;
+pub mod fd;
+pub mod futex;
+pub mod mapping;
+pub mod memfd;
+pub mod process;
+
+pub use cpu::{online_cpus, spin_hint};
+pub use mapping::{Mapping, PAGE};
