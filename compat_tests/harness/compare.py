@@ -20,7 +20,8 @@ def judge_area(cases: list[CaseId], *, fresh: bool) -> tuple[dict[CaseId, Verdic
     theirs = ray_answers(cases, fresh=fresh)
     ours = run_cases(System.RAYMESH, cases)
     verdicts = {
-        found: judge(theirs.answers.get(found.name), ours.answers.get(found.name)) for found in cases
+        found: judge(theirs.answers.get(found.name), ours.answers.get(found.name))
+        for found in cases
     }
     return verdicts, ours.leftovers
 

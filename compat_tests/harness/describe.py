@@ -81,7 +81,9 @@ def describe(value: Any) -> Plain:
     if isinstance(value, float):
         return {"float": repr(value)}
     if isinstance(value, str):
-        return value if len(value) <= _LONG else {"str": len(value), "digest": _digest(value.encode())}
+        return (
+            value if len(value) <= _LONG else {"str": len(value), "digest": _digest(value.encode())}
+        )
     if isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
         content: Plain = data.hex() if len(data) <= _LONG else _digest(data)

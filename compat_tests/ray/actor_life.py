@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import ray
+
 from compat_tests.harness.case import Record, case, main
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ray
+
 from compat_tests.harness.case import Record, case, main
 
 
@@ -263,8 +264,7 @@ def generator_method_with_declared_returns(record: Record) -> None:
     class Producer:
         @ray.method(num_returns=3)
         def produce(self):
-            for n in range(3):
-                yield n
+            yield from range(3)
 
     record("values", ray.get(list(Producer.remote().produce.remote())))
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import ray
+
 from compat_tests.harness.case import Record, case, main
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 
 import ray
+
 from compat_tests.harness.case import Record, case, main
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+
 import ray
+
 from compat_tests.harness.case import Record, case, main
 from compat_tests.harness.describe import normalize
 
@@ -263,9 +266,13 @@ def error_of_a_class_that_cannot_be_subclassed(record: Record) -> None:
 
 @case
 def exception_group(record: Record) -> None:
+    group_class = getattr(builtins, "ExceptionGroup", None)
+    if group_class is None:  # Python 3.10
+        return
+
     @ray.remote
     def group():
-        raise ExceptionGroup("several", [ValueError("a"), KeyError("b")])
+        raise group_class("several", [ValueError("a"), KeyError("b")])
 
     with record.raises("group", says=["several"]):
         ray.get(group.remote())

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 
 import ray
+
 from compat_tests.harness.case import Record, case, main, raised
 
 

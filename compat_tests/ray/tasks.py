@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ray
+
 from compat_tests.harness.case import Record, case, main
 
 

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import ray
+
 from compat_tests.harness.case import Record, case, main
 
 

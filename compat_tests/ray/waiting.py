@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import ray
+
 from compat_tests.harness.case import Record, case, main
 
 
