@@ -78,6 +78,7 @@ lint: build ## Check formatting, lints and types of Rust and Python
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict raymesh
+	$(BIN)/mypy compat_tests/harness compat_tests/bench
 	$(BIN)/python -m mypy.stubtest raymesh._native
 
 wheel: $(STAMPS)/env ## Build the wheel into dist/

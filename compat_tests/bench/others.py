@@ -82,8 +82,8 @@ def monarch(meter: Meter) -> None:
     """Monarch: one actor in one process."""
     from monarch.actor import Actor, endpoint, this_host
 
-    class Remote(Actor):  # type: ignore[misc]
-        @endpoint  # type: ignore[untyped-decorator]
+    class Remote(Actor):
+        @endpoint
         async def value(self) -> bytes:
             return b"ok"
 

@@ -1,0 +1,158 @@
+"""Ctrl-C, user handlers, fork: harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from compat_tests.harness.program import Program
+
+pytestmark = pytest.mark.faults
+
+Start = Callable[..., Program]
+
+HEAD = """
+import os, signal, sys, threading, time
+import raymesh as ray
+
+@ray.remote(num_cpus=0)
+class Actor:
+    def __init__(self):
+        self.calls = 0
+
+    def call(self):
+        self.calls += 1
+        return self.calls
+
+    def hold(self):
+        time.sleep(600)
+
+ray.init(num_cpus=2)
+actor, slow = Actor.remote(), Actor.remote()
+ray.get([actor.call.remote(), slow.call.remote()])
+"""
+
+
+def test_ctrl_c_during_get_raises_and_leaves_the_workers_alive(program: Start) -> None:
+    running = program(
+        HEAD
+        + """
+held = slow.hold.remote()
+print("waiting", flush=True)
+try:
+    ray.get(held)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+print("next", ray.get(actor.call.remote()), flush=True)
+"""
+    )
+    running.expect("waiting")
+    running.interrupt()
+    running.expect("interrupted")
+    assert running.expect("next") == "2", "the actor has to keep its state"
+    assert running.wait() == 0
+    assert running.gone() == []
+
+
+def test_ctrl_c_during_wait_raises(program: Start) -> None:
+    running = program(
+        HEAD
+        + """
+held = slow.hold.remote()
+print("waiting", flush=True)
+try:
+    ray.wait([held])
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    )
+    running.expect("waiting")
+    running.interrupt()
+    running.expect("interrupted")
+    assert running.wait() == 0
+
+
+def test_uncaught_ctrl_c_ends_the_program_and_its_workers(program: Start) -> None:
+    running = program(
+        HEAD + "held = slow.hold.remote()\nprint('waiting', flush=True)\nray.get(held)\n"
+    )
+    running.expect("waiting")
+    running.interrupt()
+    assert running.wait() != 0
+    assert running.gone() == []
+
+
+def test_handler_set_before_init_stays(program: Start) -> None:
+    running = program(
+        """
+        import signal
+        import raymesh as ray
+
+        def handler(number, frame):
+            print("own handler", flush=True)
+
+        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGTERM, handler)
+        ray.init(num_cpus=1)
+        print("kept", signal.getsignal(signal.SIGINT) is handler,
+              signal.getsignal(signal.SIGTERM) is handler, flush=True)
+        """
+    )
+    assert running.expect("kept") == "True True"
+    assert running.wait() == 0
+
+
+def test_fork_in_the_driver_is_harmless(program: Start) -> None:
+    running = program(
+        HEAD
+        + """
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+os.waitpid(pid, 0)
+import multiprocessing
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print("pool", pool.map(abs, [-1, -2]), flush=True)
+print("next", ray.get(actor.call.remote()), flush=True)
+"""
+    )
+    assert running.expect("pool") == "[1, 2]"
+    assert running.expect("next") == "2"
+    assert running.wait() == 0
+    assert running.gone() == []
+
+
+def test_multiprocessing_and_subprocess_inside_workers(program: Start) -> None:
+    running = program(
+        """
+        import raymesh as ray
+
+        @ray.remote
+        def work():
+            import multiprocessing
+            import subprocess
+
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                values = pool.map(abs, [-1, -2, -3])
+            return values, subprocess.check_output(["echo", "hello"], text=True).strip()
+
+        ray.init(num_cpus=1)
+        print("values", *ray.get(work.remote()), flush=True)
+        """
+    )
+    assert running.expect("values") == "[1, 2, 3] hello"
+    assert running.wait() == 0
+
+
+def test_exception_in_the_driver_ends_it_with_its_traceback(program: Start) -> None:
+    running = program(HEAD + "raise ValueError('of the driver')\n")
+    assert running.wait() == 1
+    assert any("ValueError: of the driver" in line for line in running.seen)
+    assert running.gone() == []
+
+
+def test_sys_exit_status_is_kept(program: Start) -> None:
+    running = program(HEAD + "sys.exit(5)\n")
+    assert running.wait() == 5
+    assert running.gone() == []
