@@ -43,8 +43,7 @@ impl Gpus {
             (0, share) => self.slots.iter().any(|slot| of(slot) >= share),
             (wanted, share) => {
                 full > wanted
-                    || full == wanted
-                        && self.slots.iter().any(|s| of(s) < Quantity::SCALE && of(s) >= share)
+                    || full == wanted && self.slots.iter().any(|s| of(s) < Quantity::SCALE && of(s) >= share)
             }
         }
     }

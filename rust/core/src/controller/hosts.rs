@@ -55,6 +55,15 @@ impl Host {
         shape.amounts.iter().all(|(id, n)| self.held(*id) + n <= self.has(*id)) && self.gpus.fits(shape.gpu)
     }
 
+    /// How much of `shape` is missing now, in 1/10,000 of each amount.
+    pub fn lacks(&self, shape: &Shape) -> u64 {
+        let lack = |(id, n): &(ResId, u64)| {
+            let free = self.has(*id).saturating_sub(self.held(*id));
+            n.saturating_sub(free).saturating_mul(10_000) / n.max(&1)
+        };
+        shape.amounts.iter().map(lack).sum()
+    }
+
     /// How many task leases without CPU may wait for their worker at a time.
     pub fn weightless_limit(&self) -> u32 {
         (self.has(CPU) / Quantity::SCALE) as u32 + 4
@@ -77,11 +86,6 @@ impl Host {
         let load = used(CPU).max(used(MEMORY));
         self.load = if load < PACK_UNTIL { 0 } else { load };
     }
-
-    /// CPUs held beyond those there are: workers that were blocked and have woken up.
-    pub fn owe_cpu(&self) -> u64 {
-        self.held(CPU).saturating_sub(self.has(CPU))
-    }
 }
 
 /// All living hosts, ordered for placement.
@@ -95,6 +99,8 @@ pub(super) struct Hosts {
     owners: BTreeMap<ResId, BTreeSet<HostId>>,
     /// Hosts with more free, or free for more, than when waiting demands were last tried on them.
     pub freed: BTreeSet<HostId>,
+    /// Hosts that could not start workers lately.
+    pub backing_off: BTreeSet<HostId>,
 }
 
 impl Hosts {
@@ -123,6 +129,7 @@ impl Hosts {
             owners.remove(&id);
         }
         self.freed.remove(&id);
+        self.backing_off.remove(&id);
         Some(host)
     }
 
@@ -151,12 +158,18 @@ impl Hosts {
     }
 
     /// The host to place `shape` on: the least loaded that `fits`, the preferred one among equals.
-    pub fn pick(&self, shape: &Shape, prefer: HostId, fits: impl Fn(HostId, &Host) -> bool) -> Option<HostId> {
+    pub fn pick(
+        &self,
+        shape: &Shape,
+        prefer: HostId,
+        fits: impl Fn(HostId, &Host) -> bool,
+    ) -> Option<HostId> {
         let fits = |id: HostId| self.hosts.get(&id).is_some_and(|host| fits(id, host));
         if shape.gpu == 0 {
             let near = (!self.plain.is_empty()).then_some(prefer);
-            self.best(&self.plain, near.filter(|id| self.is_plain(*id)), shape, &fits)
-                .or_else(|| self.best(&self.with_gpu, Some(prefer).filter(|id| !self.is_plain(*id)), shape, &fits))
+            self.best(&self.plain, near.filter(|id| self.is_plain(*id)), shape, &fits).or_else(|| {
+                self.best(&self.with_gpu, Some(prefer).filter(|id| !self.is_plain(*id)), shape, &fits)
+            })
         } else {
             self.best(&self.with_gpu, Some(prefer), shape, &fits)
         }

@@ -1,7 +1,60 @@
 //! The controller of a cluster: one place, one consistent view, every decision.
+//!
+//! What it knows:
+//! - `hosts` (with `shapes`, `gpus`): what each host has and what is held of it; which to take next.
+//! - `holds`: what is held and for whom: one entry a lease or started actor.
+//! - `queue` (with `demand`): demands that wait, in classes of equal ones, served in turn.
+//! - `procs`: processes, their deaths, and all that ends with them.
+//! - `actors`, `names`, `functions`: as they say.
+//! - `history`: what happened lately, and why.
+//!
+//! What it does:
+//! - `schedule`: grants what fits, and keeps room for those that waited too long (`starvation`).
+//! - `leases`: the life of a lease. `lifecycle`: the life of an actor. `deaths`: processes and hosts.
+//! - `reclaim`: asks callers for leases that others need. `notices`: tells who waits why.
+//! - `describe`: answers to questions about the cluster.
+
+mod actors;
+mod deaths;
+mod demand;
+mod describe;
+mod functions;
+mod gpus;
+mod history;
+mod holds;
+mod hosts;
+mod leases;
+mod lifecycle;
+mod names;
+mod notices;
+mod procs;
+mod queue;
+mod reclaim;
+mod schedule;
+mod shapes;
+mod starvation;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 
 use raymesh_wire::control::{FromHost, ToHost};
 use raymesh_wire::{FromController, HostId, ProcId, ToController};
+
+pub use history::{Entry, Subject};
+
+use actors::Actors;
+use functions::Functions;
+use history::History;
+use holds::Holds;
+use hosts::Hosts;
+use names::Names;
+use procs::Procs;
+use queue::{ClassId, Queue, Waiter};
+use reclaim::Reclaim;
+use shapes::Shapes;
 
 /// What happens to the controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,13 +72,49 @@ pub enum Event {
 /// What the controller wants done, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    Send { to: ProcId, message: FromController },
-    ToHost { host: HostId, message: ToHost },
+    /// To be dropped if the process has died meanwhile.
+    Send {
+        to: ProcId,
+        message: FromController,
+    },
+    ToHost {
+        host: HostId,
+        message: ToHost,
+    },
 }
 
 /// The controller's state.
 #[derive(Debug, Default)]
-pub struct Controller {}
+pub struct Controller {
+    now: u64,
+    shapes: Shapes,
+    hosts: Hosts,
+    /// Name of each host that was lost, latest last; bounded.
+    lost: Vec<(HostId, String)>,
+    holds: Holds,
+    queue: Queue,
+    procs: Procs,
+    actors: Actors,
+    names: Names,
+    functions: Functions,
+    /// When to tell which waiter why it waits.
+    notices: BTreeSet<(u64, Waiter)>,
+    /// When to look whether which class starves, and how many have a host reserved.
+    checks: BTreeSet<(u64, ClassId)>,
+    reservations: u32,
+    reclaim: Reclaim,
+    history: History,
+}
+
+type Effects = Vec<Effect>;
+
+fn send(effects: &mut Effects, to: ProcId, message: FromController) {
+    effects.push(Effect::Send { to, message });
+}
+
+fn order(effects: &mut Effects, host: HostId, message: ToHost) {
+    effects.push(Effect::ToHost { host, message });
+}
 
 impl Controller {
     #[must_use]
@@ -35,12 +124,104 @@ impl Controller {
 
     /// Takes in one event and appends what follows from it.
     pub fn handle(&mut self, now: u64, event: Event, effects: &mut Vec<Effect>) {
-        let _ = (now, event, effects);
+        self.now = self.now.max(now);
+        match event {
+            Event::Message { from, message } => self.on_message(from, message, effects),
+            Event::FromHost { host, message } => self.on_host(host, message, effects),
+            Event::HostLost { host } => self.host_lost(host, effects),
+            Event::Tick => {}
+        }
+        self.retry_hosts();
+        self.schedule(effects);
+        self.update_reservations();
+        self.schedule(effects);
+        self.send_notices(effects);
+        self.reclaim_leases(effects);
     }
 
     /// When to call [`Self::handle`] with [`Event::Tick`] if nothing else happens before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        None
+        let notice = self.notices.first().map(|(due, _)| *due);
+        [notice, self.reclaim.due, self.next_retry(), self.next_reservation()].into_iter().flatten().min()
+    }
+
+    /// What happened lately to a process, lease, actor, host or demand, oldest first.
+    #[must_use]
+    pub fn history(&self, subject: Subject) -> Vec<Entry> {
+        self.history.of(subject)
+    }
+
+    fn on_message(&mut self, from: ProcId, message: ToController, effects: &mut Effects) {
+        if self.procs.meet(from).is_none() {
+            // Its last words: whatever it had is gone already.
+            return;
+        }
+        match message {
+            ToController::Demand { key, job, resources, backlog } => {
+                self.demand(from, key, job, &resources, backlog, effects);
+            }
+            ToController::ReturnLease { lease } => self.return_lease(from, lease, effects),
+            ToController::Blocked => self.blocked(from, true),
+            ToController::Unblocked => self.blocked(from, false),
+            ToController::CreateActor { spec } => self.create_actor(from, spec, effects),
+            ToController::ActorReady { actor, error } => self.actor_ready(from, actor, error, effects),
+            ToController::ActorExited { actor } => self.actor_exited(from, actor, effects),
+            ToController::KillActor { actor, no_restart } => {
+                self.kill_actor(from, actor, no_restart, effects);
+            }
+            ToController::ActorOutOfScope { actor } => self.actor_out_of_scope(actor, effects),
+            ToController::WatchActor { actor } => self.watch_actor(from, actor, effects),
+            ToController::UnwatchActor { actor } => self.unwatch_actor(from, actor),
+            ToController::LookupActor { request, name, namespace } => {
+                let found = self.lookup_actor(&name, &namespace);
+                send(effects, from, FromController::ActorFound { request, found });
+            }
+            ToController::ListActors { request } => {
+                let actors = self.list_actors();
+                send(effects, from, FromController::Actors { request, actors });
+            }
+            ToController::PutFunction { id, body } => self.functions.put(id, body, effects),
+            ToController::GetFunction { request, id } => {
+                if self.functions.get(from, request, id, effects)
+                    && let Some(proc) = self.procs.get_mut(from)
+                {
+                    proc.wanted_functions.insert(id);
+                }
+            }
+            ToController::Watch { proc } => self.watch(from, proc, effects),
+            ToController::DescribeCluster { request } => {
+                let hosts = self.describe();
+                send(effects, from, FromController::Cluster { request, hosts });
+            }
+        }
+    }
+
+    fn on_host(&mut self, host: HostId, message: FromHost, effects: &mut Effects) {
+        if self.hosts.get(host).is_none() && !matches!(message, FromHost::Joined { .. }) {
+            return;
+        }
+        match message {
+            FromHost::Joined { name, total, labels, store_capacity } => {
+                self.host_joined(host, hosts::Host::new(name, total, labels, store_capacity));
+            }
+            FromHost::ProcStarted { proc, pid, driver } => {
+                if let Some(known) = self.procs.meet(proc) {
+                    known.pid = pid;
+                    known.driver = driver;
+                }
+                self.history.add(self.now, Subject::Proc(proc), "started", || format!("pid {pid}"));
+            }
+            FromHost::LeaseBound { lease, worker } => self.lease_bound(lease, worker),
+            FromHost::LeaseFailed { lease, reason } => self.lease_failed(lease, &reason),
+            FromHost::ActorStarted { start, proc, pid } => self.actor_started(start, proc, pid),
+            FromHost::ActorStartFailed { start, reason } => self.actor_start_failed(start, &reason, effects),
+            FromHost::Died { proc, pid, cause } => self.died(proc, pid, &cause, effects),
+            FromHost::Usage { store_used } => {
+                if let Some(host) = self.hosts.get_mut(host) {
+                    host.store_used = store_used;
+                }
+            }
+        }
     }
 }

@@ -1,7 +1,28 @@
 //! The agent's brain: which worker process of this host does what, and when to start or end one.
+//!
+//! - `starts`: leases and actors that wait for a worker.
+//! - `workers`: the processes, and which are idle.
+//! - `slots`: names for new ones.
+//! - `pool`: brings them together: binds, forks, retires, ends.
+//!
+//! A worker runs the tasks of one job only. An actor gets a worker that has run nothing, and keeps it.
+
+mod pool;
+mod slots;
+mod starts;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::{DeathCause, FromHost, ToHost};
-use raymesh_wire::{FromController, HostId, ProcId, ResourceSet};
+use raymesh_wire::{FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
+
+use slots::Slots;
+use starts::{Start, Starts};
+use workers::Workers;
 
 /// What the host is, and how many workers it keeps.
 #[derive(Clone, Debug)]
@@ -103,10 +124,24 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Host {
     config: Config,
+    now: u64,
+    slots: Slots,
+    workers: Workers,
+    starts: Starts,
+    drivers: BTreeMap<ProcId, u32>,
+    /// Jobs whose driver is gone: their workers are not kept.
+    ended_jobs: BTreeSet<JobId>,
+    /// When to end which worker by force.
+    deadlines: BTreeSet<(u64, ProcId)>,
+    /// Workers that failed to start since the last that did.
+    failures: u32,
+    store_used: u64,
 }
 
+type Effects = Vec<Effect>;
+
 impl Host {
-    /// Slot and incarnation of the driver that starts the runtime: known before there is an agent.
+    /// The driver that starts the runtime: known before there is an agent.
     #[must_use]
     pub const fn driver_slot(host: HostId) -> ProcId {
         ProcId::new(host, 0, 1)
@@ -114,27 +149,91 @@ impl Host {
 
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { config }
+        Self {
+            slots: Slots::new(config.host),
+            config,
+            now: 0,
+            workers: Workers::default(),
+            starts: Starts::default(),
+            drivers: BTreeMap::new(),
+            ended_jobs: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+            failures: 0,
+            store_used: 0,
+        }
     }
 
     /// Joins the cluster (the first effects of all).
     pub fn start(&mut self, now: u64, effects: &mut Vec<Effect>) {
-        let _ = (now, effects, &self.config);
+        self.now = now;
+        effects.push(Effect::ToController(FromHost::Joined {
+            name: self.config.name.clone(),
+            total: self.config.total.clone(),
+            labels: self.config.labels.clone(),
+            store_capacity: self.config.store_capacity,
+        }));
+        self.fork_more(effects);
     }
 
-    /// A name for a further driver that wants to attach.
+    /// A name for a further driver that wants to attach; none if the host has no mailbox left.
     pub fn allocate_driver(&mut self) -> Option<ProcId> {
-        None
+        self.slots.allocate()
     }
 
     /// Takes in one event and appends what follows from it.
     pub fn handle(&mut self, now: u64, event: Event, effects: &mut Vec<Effect>) {
-        let _ = (now, event, effects);
+        self.now = self.now.max(now);
+        match event {
+            Event::FromController(message) => self.on_controller(message, effects),
+            Event::Hello { proc, pid } => self.hello(proc, pid, effects),
+            Event::Forked { proc, pid } => self.forked(proc, pid, effects),
+            Event::ForkFailed { proc, reason } => self.fork_failed(proc, &reason, effects),
+            Event::ProcDied { proc, cause } => self.died(proc, cause, effects),
+            Event::DriverJoined { proc, pid } => {
+                self.drivers.insert(proc, pid);
+                effects.push(Effect::ToController(FromHost::ProcStarted { proc, pid, driver: true }));
+            }
+            Event::StoreUsed { bytes } => {
+                if bytes != self.store_used {
+                    self.store_used = bytes;
+                    effects.push(Effect::ToController(FromHost::Usage { store_used: bytes }));
+                }
+            }
+            Event::Tick => {}
+        }
+        self.on_time(effects);
+        self.fork_more(effects);
     }
 
     /// When to call [`Self::handle`] with [`Event::Tick`] if nothing else happens before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        None
+        let force = self.deadlines.first().map(|(at, _)| *at);
+        [force, self.next_retirement()].into_iter().flatten().min()
+    }
+
+    fn on_controller(&mut self, message: ToHost, effects: &mut Effects) {
+        match message {
+            ToHost::BindLease { lease, caller, key, job, resources, gpus } => {
+                self.begin(lease, Start::Lease { caller, key, job, resources, gpus }, effects);
+            }
+            ToHost::EndLease { lease, kill } => self.end_lease(lease, kill, effects),
+            ToHost::StartActor { start, spec, restarts, gpus } => {
+                self.begin(start, Start::Actor { spec, restarts, gpus }, effects);
+            }
+            ToHost::CancelStart { start } => self.cancel_start(start, effects),
+            ToHost::EndWorker { proc, reason } => self.end_worker(proc, reason, effects),
+            ToHost::KillWorker { proc } => self.kill(proc, &DeathCause::Killed, effects),
+            ToHost::JobEnded { job } => self.job_ended(job, effects),
+        }
+    }
+
+    fn cancel_start(&mut self, start: LeaseId, effects: &mut Effects) {
+        if self.starts.remove(start).is_some() {
+            let reason = "cancelled".to_owned();
+            effects.push(Effect::ToController(FromHost::ActorStartFailed { start, reason }));
+        } else if let Some(proc) = self.workers.by_lease.get(&start).copied() {
+            self.kill(proc, &DeathCause::Killed, effects);
+        }
     }
 }

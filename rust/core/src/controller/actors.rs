@@ -1,0 +1,179 @@
+//! What is known of actors: the living, the lately dead, and those heard of before they exist.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use raymesh_wire::control::{ActorInfo, ActorSpec, ActorState};
+use raymesh_wire::{ActorId, ErrorValue, LeaseId, ProcId};
+
+use super::demand::Notice;
+use super::queue::ClassId;
+
+/// How many dead actors are remembered.
+const DEAD: usize = 10_000;
+
+/// A living actor: it has a worker, or will.
+#[derive(Debug)]
+pub(super) struct Actor {
+    pub spec: Box<ActorSpec>,
+    pub class: ClassId,
+    pub phase: Phase,
+    pub restarts: u32,
+    /// 0 unless it has a worker.
+    pub pid: u32,
+    pub watchers: BTreeSet<ProcId>,
+    /// Its turn, while it waits for resources.
+    pub turn: Option<u64>,
+    pub notice: Notice,
+}
+
+/// Where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Phase {
+    /// For resources.
+    Waiting,
+    /// The host finds it a worker, or the constructor runs.
+    Starting {
+        start: LeaseId,
+        worker: Option<ProcId>,
+    },
+    Alive {
+        start: LeaseId,
+        worker: ProcId,
+    },
+    /// Its worker is about to die; what then.
+    Ending {
+        start: LeaseId,
+        then: Then,
+    },
+}
+
+/// What follows the death of an actor's worker.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Then {
+    Restart,
+    Dead(ErrorValue),
+}
+
+impl Actor {
+    pub fn state(&self) -> ActorState {
+        match &self.phase {
+            Phase::Alive { worker, .. } => ActorState::Alive { proc: *worker },
+            Phase::Waiting | Phase::Starting { .. } if self.restarts == 0 => ActorState::Pending,
+            _ => ActorState::Restarting,
+        }
+    }
+
+    pub fn info(&self, state: ActorState) -> ActorInfo {
+        ActorInfo {
+            actor: self.spec.actor,
+            name: self.spec.name.clone(),
+            namespace: self.spec.namespace.clone(),
+            class_name: self.spec.class_name.clone(),
+            state,
+            restarts: self.restarts,
+            pid: self.pid,
+            handle: self.spec.handle.clone(),
+        }
+    }
+
+    /// The start of its present life.
+    pub fn start(&self) -> Option<LeaseId> {
+        match &self.phase {
+            Phase::Waiting => None,
+            Phase::Starting { start, .. } | Phase::Alive { start, .. } | Phase::Ending { start, .. } => {
+                Some(*start)
+            }
+        }
+    }
+
+    /// For people: `Counter "name"`.
+    pub fn title(&self) -> String {
+        let spec = &self.spec;
+        if spec.name.is_empty() {
+            spec.class_name.clone()
+        } else {
+            format!("{} {:?}", spec.class_name, spec.name)
+        }
+    }
+}
+
+/// What others said of an actor before its creator's word arrived.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    pub watchers: BTreeSet<ProcId>,
+    pub kill: Option<Kill>,
+}
+
+/// A `kill`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kill {
+    pub by: ProcId,
+    pub no_restart: bool,
+}
+
+/// All actors.
+#[derive(Debug, Default)]
+pub(super) struct Actors {
+    living: BTreeMap<ActorId, Actor>,
+    dead: BTreeMap<ActorId, ActorInfo>,
+    order: VecDeque<ActorId>,
+    early: BTreeMap<ActorId, Early>,
+}
+
+impl Actors {
+    pub fn get(&self, id: ActorId) -> Option<&Actor> {
+        self.living.get(&id)
+    }
+
+    pub fn get_mut(&mut self, id: ActorId) -> Option<&mut Actor> {
+        self.living.get_mut(&id)
+    }
+
+    pub fn insert(&mut self, actor: Actor) {
+        self.living.insert(actor.spec.actor, actor);
+    }
+
+    pub fn remove(&mut self, id: ActorId) -> Option<Actor> {
+        self.living.remove(&id)
+    }
+
+    pub fn living(&self) -> impl Iterator<Item = &Actor> {
+        self.living.values()
+    }
+
+    pub fn dead(&self) -> impl Iterator<Item = &ActorInfo> {
+        self.dead.values()
+    }
+
+    pub fn dead_info(&self, id: ActorId) -> Option<&ActorInfo> {
+        self.dead.get(&id)
+    }
+
+    /// Remembers how it ended.
+    pub fn bury(&mut self, info: ActorInfo) {
+        let id = info.actor;
+        if self.dead.insert(id, info).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > DEAD
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.dead.remove(&oldest);
+        }
+    }
+
+    pub fn early(&mut self, id: ActorId) -> &mut Early {
+        self.early.entry(id).or_default()
+    }
+
+    pub fn take_early(&mut self, id: ActorId) -> Option<Early> {
+        self.early.remove(&id)
+    }
+
+    /// Those that this process will now never create.
+    pub fn take_early_of(&mut self, creator: ProcId) -> Vec<(ActorId, Early)> {
+        let all = ActorId { creator, seq: 0 }..=ActorId { creator, seq: u32::MAX };
+        let ids: Vec<_> = self.early.range(all).map(|(id, _)| *id).collect();
+        ids.into_iter().filter_map(|id| Some((id, self.early.remove(&id)?))).collect()
+    }
+}

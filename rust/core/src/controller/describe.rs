@@ -1,0 +1,135 @@
+//! Questions about the cluster: actors by name, watchers, hosts and what waits.
+
+use std::collections::BTreeMap;
+
+use raymesh_wire::control::{ActorInfo, ActorNotFound, ActorState, HostInfo};
+use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, HostId, ProcId, ResourceSet};
+
+use super::queue::Waiter;
+use super::{Controller, Effects, send};
+
+impl Controller {
+    pub(super) fn watch_actor(&mut self, from: ProcId, id: ActorId, effects: &mut Effects) {
+        let state = if let Some(actor) = self.actors.get_mut(id) {
+            actor.watchers.insert(from);
+            if let Some(proc) = self.procs.get_mut(from) {
+                proc.watched_actors.insert(id);
+            }
+            actor.state()
+        } else if let Some(info) = self.actors.dead_info(id) {
+            info.state.clone()
+        } else if self.may_yet_be_created(id) {
+            self.actors.early(id).watchers.insert(from);
+            if let Some(proc) = self.procs.get_mut(from) {
+                proc.watched_actors.insert(id);
+            }
+            return;
+        } else {
+            unknown()
+        };
+        send(effects, from, FromController::ActorState { actor: id, state });
+    }
+
+    pub(super) fn unwatch_actor(&mut self, from: ProcId, id: ActorId) {
+        if let Some(actor) = self.actors.get_mut(id) {
+            actor.watchers.remove(&from);
+        } else if self.may_yet_be_created(id) {
+            self.actors.early(id).watchers.remove(&from);
+        }
+        if let Some(proc) = self.procs.get_mut(from) {
+            proc.watched_actors.remove(&id);
+        }
+    }
+
+    /// Whether the word of its creator may still be on its way.
+    pub(super) fn may_yet_be_created(&self, id: ActorId) -> bool {
+        let last = self.procs.get(id.creator).and_then(|creator| creator.last_actor);
+        self.procs.death(id.creator).is_none() && last.is_none_or(|last| id.seq > last)
+    }
+
+    /// A creator has died: what others heard of but it never created is dead.
+    pub(super) fn never_created(&mut self, creator: ProcId, effects: &mut Effects) {
+        for (id, early) in self.actors.take_early_of(creator) {
+            for watcher in early.watchers {
+                if let Some(proc) = self.procs.get_mut(watcher) {
+                    proc.watched_actors.remove(&id);
+                    send(effects, watcher, FromController::ActorState { actor: id, state: unknown() });
+                }
+            }
+        }
+    }
+
+    pub(super) fn lookup_actor(&self, name: &str, namespace: &str) -> Result<ActorInfo, ActorNotFound> {
+        self.names
+            .get(name, namespace)
+            .and_then(|id| self.actors.get(id))
+            .map(|actor| actor.info(actor.state()))
+            .ok_or_else(|| ActorNotFound { elsewhere: self.names.namespaces(name) })
+    }
+
+    pub(super) fn list_actors(&self) -> Vec<ActorInfo> {
+        let living = self.actors.living().map(|actor| actor.info(actor.state()));
+        living.chain(self.actors.dead().cloned()).collect()
+    }
+
+    pub(super) fn describe(&mut self) -> Vec<HostInfo> {
+        let mut pending = self.pending();
+        let Self { hosts, shapes, procs, lost, .. } = self;
+        let living = hosts.iter().map(|(id, host)| HostInfo {
+            host: id,
+            alive: true,
+            name: host.name.clone(),
+            total: host.total.clone(),
+            available: host.available(shapes),
+            labels: host.labels.clone(),
+            store_capacity: host.store_capacity,
+            store_used: host.store_used,
+            workers: procs.on_host(id).filter(|(_, proc)| !proc.driver).count() as u32,
+            pending: pending.remove(&id).unwrap_or_default(),
+        });
+        let mut all: Vec<_> = living.collect();
+        all.extend(lost.iter().map(|(host, name)| HostInfo {
+            host: *host,
+            alive: false,
+            name: name.clone(),
+            total: ResourceSet::new(),
+            available: ResourceSet::new(),
+            labels: Vec::new(),
+            store_capacity: 0,
+            store_used: 0,
+            workers: 0,
+            pending: Vec::new(),
+        }));
+        all
+    }
+
+    /// What waits, listed with the host of who wants it (with the first if that is gone).
+    fn pending(&self) -> BTreeMap<HostId, Vec<(ResourceSet, u32)>> {
+        let Some((first, _)) = self.hosts.iter().next() else { return BTreeMap::new() };
+        let mut counts: BTreeMap<HostId, BTreeMap<&ResourceSet, u32>> = BTreeMap::new();
+        for class in self.queue.classes() {
+            let class = self.queue.get(class);
+            let set = &self.shapes.get(class.need).set;
+            for (_, waiter) in &class.waiting {
+                let (host, count) = match waiter {
+                    Waiter::Actor(actor) => (actor.creator.host(), 1),
+                    Waiter::Task(caller, key) => {
+                        let demand = self.procs.get(*caller).and_then(|proc| proc.demands.get(key));
+                        (caller.host(), demand.map_or(0, |demand| demand.unserved))
+                    }
+                };
+                let host = if self.hosts.get(host).is_some() { host } else { first };
+                *counts.entry(host).or_default().entry(set).or_default() += count;
+            }
+        }
+        counts
+            .into_iter()
+            .map(|(host, counts)| (host, counts.into_iter().map(|(set, n)| (set.clone(), n)).collect()))
+            .collect()
+    }
+}
+
+fn unknown() -> ActorState {
+    let text = "The actor died long ago, or was never created.";
+    ActorState::Dead { error: ErrorValue::text(ErrorKind::ActorDied, text) }
+}

@@ -1,0 +1,114 @@
+//! Processes: who lives, who has died and how, and who wants to be told.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use raymesh_wire::control::DeathCause;
+use raymesh_wire::{ActorId, FunctionId, HostId, JobId, LeaseId, ProcId};
+
+use super::demand::Demand;
+
+/// How many deaths are remembered with their cause.
+const DEATHS: usize = 10_000;
+
+/// A living process, and all that ends with it.
+#[derive(Debug, Default)]
+pub(super) struct Proc {
+    /// 0 until the host has told.
+    pub pid: u32,
+    pub driver: bool,
+    pub job: Option<JobId>,
+    /// It waits for objects.
+    pub blocked: bool,
+    /// What it works for: a lease, or the start of an actor.
+    pub hold: Option<LeaseId>,
+    /// To be told of its death.
+    pub watchers: BTreeSet<ProcId>,
+    /// Whose deaths it wants to be told of.
+    pub watches: BTreeSet<ProcId>,
+    /// As a caller: its shapes, and its leases.
+    pub demands: BTreeMap<u32, Demand>,
+    pub leases: BTreeSet<LeaseId>,
+    /// As a creator: its living actors, and the number of its latest.
+    pub actors: BTreeSet<ActorId>,
+    pub last_actor: Option<u32>,
+    /// Actors whose state it wants to be told.
+    pub watched_actors: BTreeSet<ActorId>,
+    /// Functions that it waits for.
+    pub wanted_functions: BTreeSet<FunctionId>,
+}
+
+/// All processes of the cluster.
+#[derive(Debug, Default)]
+pub(super) struct Procs {
+    living: BTreeMap<ProcId, Proc>,
+    /// Latest incarnation that has died, by mailbox slot. Whatever came before is dead as well.
+    dead: BTreeMap<(HostId, u32), u32>,
+    causes: BTreeMap<ProcId, DeathCause>,
+    order: VecDeque<ProcId>,
+    hosts: BTreeSet<HostId>,
+}
+
+impl Procs {
+    pub fn host_joined(&mut self, host: HostId) {
+        self.hosts.insert(host);
+    }
+
+    pub fn host_lost(&mut self, host: HostId) -> Vec<ProcId> {
+        self.hosts.remove(&host);
+        self.dead.retain(|(of, _), _| *of != host);
+        self.on_host(host).map(|(id, _)| id).collect()
+    }
+
+    pub fn on_host(&self, host: HostId) -> impl Iterator<Item = (ProcId, &Proc)> {
+        let from = ProcId::from_u64(u64::from(host.0) << 32);
+        let to = ProcId::from_u64(u64::from(host.0) << 32 | u64::from(u32::MAX));
+        self.living.range(from..=to).map(|(id, proc)| (*id, proc))
+    }
+
+    /// How it died, if it did.
+    pub fn death(&self, id: ProcId) -> Option<DeathCause> {
+        if self.living.contains_key(&id) {
+            return None;
+        }
+        if !self.hosts.contains(&id.host()) {
+            return Some(DeathCause::HostLost);
+        }
+        let latest = self.dead.get(&(id.host(), id.slot()))?;
+        (id.incarnation() <= *latest)
+            .then(|| self.causes.get(&id).cloned().unwrap_or(DeathCause::Exited { code: -1 }))
+    }
+
+    pub fn get(&self, id: ProcId) -> Option<&Proc> {
+        self.living.get(&id)
+    }
+
+    pub fn get_mut(&mut self, id: ProcId) -> Option<&mut Proc> {
+        self.living.get_mut(&id)
+    }
+
+    /// The process, also if this is the first that is heard of it; none if it is dead.
+    pub fn meet(&mut self, id: ProcId) -> Option<&mut Proc> {
+        if self.death(id).is_some() {
+            return None;
+        }
+        Some(self.living.entry(id).or_default())
+    }
+
+    /// Forgets the living process and remembers its death.
+    pub fn bury(&mut self, id: ProcId, cause: &DeathCause) -> Option<Proc> {
+        let proc = self.living.remove(&id);
+        if self.hosts.contains(&id.host()) {
+            let latest = self.dead.entry((id.host(), id.slot())).or_default();
+            *latest = (*latest).max(id.incarnation());
+            if self.causes.insert(id, cause.clone()).is_none() {
+                self.order.push_back(id);
+            }
+            if self.order.len() > DEATHS
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.causes.remove(&oldest);
+            }
+        }
+        proc
+    }
+}

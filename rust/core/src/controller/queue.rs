@@ -1,0 +1,175 @@
+//! Demands that wait, grouped into classes of equal ones, served in turn.
+//!
+//! A waiter takes a turn number when it starts to wait and a new one after each grant; the lowest is
+//! served first. That is first come, first served for those that wait once, and round robin for
+//! those that always want more. A class that fits on no host is set aside as stuck, and looked at
+//! again only when some host has more to give: a thousand equal demands cost one decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use raymesh_wire::{ActorId, HostId, ProcId};
+
+use super::shapes::ShapeId;
+
+/// Who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Waiter {
+    /// A caller, for leases of its shape `key`.
+    Task(ProcId, u32),
+    Actor(ActorId),
+}
+
+/// Index of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClassId(u32);
+
+/// Demands that are equal for placement.
+#[derive(Debug)]
+pub(super) struct Class {
+    /// Must be free on the host.
+    pub need: ShapeId,
+    /// Is held from then on.
+    pub hold: ShapeId,
+    pub is_task: bool,
+    /// In order of turns.
+    pub waiting: BTreeSet<(u64, Waiter)>,
+    /// Hosts that could ever hold it.
+    pub feasible: u32,
+    /// When a waiter of it was last granted something, or the first began to wait.
+    pub served_at: u64,
+    /// A host is kept free for it, or was and may be again.
+    pub reservation: Option<Reservation>,
+    /// When to look again whether it starves.
+    pub check: Option<u64>,
+    /// Why it waits, and when that was found out.
+    pub reason: Option<(u64, String)>,
+    stuck: bool,
+}
+
+/// A host kept free, see `starvation.rs`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reservation {
+    pub host: HostId,
+    pub active: bool,
+    pub length: u64,
+}
+
+/// All classes.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    classes: Vec<Class>,
+    ids: BTreeMap<(ShapeId, ShapeId, bool), ClassId>,
+    /// Classes with waiters that may fit somewhere, by the turn of their first.
+    ready: BTreeSet<(u64, ClassId)>,
+    /// Classes with waiters that fit nowhere at present.
+    stuck: BTreeSet<ClassId>,
+    turn: u64,
+}
+
+impl Queue {
+    /// The class of these shapes; `feasible` is asked for once.
+    pub fn class(
+        &mut self,
+        need: ShapeId,
+        hold: ShapeId,
+        is_task: bool,
+        feasible: impl FnOnce() -> u32,
+    ) -> ClassId {
+        if let Some(id) = self.ids.get(&(need, hold, is_task)) {
+            return *id;
+        }
+        let id = ClassId(self.classes.len() as u32);
+        self.classes.push(Class {
+            need,
+            hold,
+            is_task,
+            waiting: BTreeSet::new(),
+            feasible: feasible(),
+            served_at: 0,
+            reservation: None,
+            check: None,
+            reason: None,
+            stuck: false,
+        });
+        self.ids.insert((need, hold, is_task), id);
+        id
+    }
+
+    pub fn get(&self, id: ClassId) -> &Class {
+        &self.classes[id.0 as usize]
+    }
+
+    pub fn get_mut(&mut self, id: ClassId) -> &mut Class {
+        &mut self.classes[id.0 as usize]
+    }
+
+    pub fn classes(&self) -> impl Iterator<Item = ClassId> + use<> {
+        (0..self.classes.len() as u32).map(ClassId)
+    }
+
+    /// Lets `waiter` wait behind all others; its turn.
+    pub fn push(&mut self, id: ClassId, waiter: Waiter) -> u64 {
+        self.turn += 1;
+        let turn = self.turn;
+        self.update(id, |waiting| waiting.insert((turn, waiter)));
+        turn
+    }
+
+    pub fn remove(&mut self, id: ClassId, turn: u64, waiter: Waiter) {
+        self.update(id, |waiting| waiting.remove(&(turn, waiter)));
+    }
+
+    fn update(&mut self, id: ClassId, change: impl FnOnce(&mut BTreeSet<(u64, Waiter)>) -> bool) {
+        let class = &mut self.classes[id.0 as usize];
+        let before = class.waiting.first().map(|first| first.0);
+        change(&mut class.waiting);
+        let after = class.waiting.first().map(|first| first.0);
+        if before == after {
+            return;
+        }
+        if let Some(turn) = before {
+            self.ready.remove(&(turn, id));
+        }
+        match after {
+            Some(turn) if !class.stuck => {
+                self.ready.insert((turn, id));
+            }
+            Some(_) => {
+                self.stuck.insert(id);
+            }
+            None => {
+                self.stuck.remove(&id);
+                class.stuck = false;
+            }
+        }
+    }
+
+    /// The class whose turn it is, and its first waiter.
+    pub fn next(&self) -> Option<(ClassId, u64, Waiter)> {
+        let (_, id) = self.ready.first()?;
+        let (turn, waiter) = self.get(*id).waiting.first()?;
+        Some((*id, *turn, *waiter))
+    }
+
+    /// Sets the class aside: it fits nowhere.
+    pub fn set_stuck(&mut self, id: ClassId, stuck: bool) {
+        let class = &mut self.classes[id.0 as usize];
+        if class.stuck == stuck {
+            return;
+        }
+        let Some((turn, _)) = class.waiting.first().copied() else { return };
+        class.stuck = stuck;
+        if stuck {
+            self.ready.remove(&(turn, id));
+            self.stuck.insert(id);
+        } else {
+            self.stuck.remove(&id);
+            self.ready.insert((turn, id));
+        }
+    }
+
+    /// Classes with waiters that fit nowhere at present.
+    pub fn stuck(&self) -> &BTreeSet<ClassId> {
+        &self.stuck
+    }
+}

@@ -1,0 +1,102 @@
+//! Asks callers for leases that others need.
+
+use std::collections::BTreeSet;
+
+use raymesh_wire::{FromController, ProcId};
+
+use super::queue::Waiter;
+use super::{Controller, Effects, send};
+
+/// At most one round of requests in this time: a caller that shares its workers with others keeps
+/// each for a while, or they would do nothing but change hands.
+const SPACING: u64 = 2_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Reclaim {
+    /// Callers with leases that were not asked since they got the latest of them.
+    unasked: BTreeSet<ProcId>,
+    /// Somebody's wishes or possessions have changed since the last round.
+    pub dirty: bool,
+    last: Option<u64>,
+    /// When the next round is due.
+    pub due: Option<u64>,
+}
+
+impl Reclaim {
+    /// The caller has got a lease.
+    pub fn holds(&mut self, caller: ProcId) {
+        self.unasked.insert(caller);
+        self.dirty = true;
+    }
+
+    /// The caller has no leases any more.
+    pub fn gone(&mut self, caller: ProcId) {
+        self.unasked.remove(&caller);
+    }
+}
+
+impl Controller {
+    pub(super) fn reclaim_leases(&mut self, effects: &mut Effects) {
+        if self.queue.stuck().is_empty() || self.reclaim.unasked.is_empty() {
+            self.reclaim.due = None;
+            return;
+        }
+        if !self.reclaim.dirty {
+            return;
+        }
+        let due = self.reclaim.last.map_or(0, |last| last + SPACING);
+        if self.now < due {
+            self.reclaim.due = Some(due);
+            return;
+        }
+        self.reclaim.dirty = false;
+        self.reclaim.due = None;
+        let unmet = self.unmet();
+        if unmet.is_empty() {
+            return;
+        }
+        self.reclaim.last = Some(self.now);
+        let asked: Vec<_> =
+            self.reclaim.unasked.iter().copied().filter(|it| self.should_give(*it, &unmet)).collect();
+        for caller in asked {
+            self.reclaim.unasked.remove(&caller);
+            send(effects, caller, FromController::ReclaimLeases);
+        }
+    }
+
+    /// Of each class that could be placed if others gave something back, the next two waiters, with the
+    /// number of leases they have already.
+    fn unmet(&self) -> Vec<(Waiter, u32, super::shapes::ShapeId)> {
+        let mut unmet = Vec::new();
+        for class in self.queue.stuck() {
+            let class = self.queue.get(*class);
+            if class.feasible > 0 {
+                let next = class.waiting.iter().take(2);
+                unmet.extend(next.map(|(_, waiter)| (*waiter, self.leases_of(*waiter), class.need)));
+            }
+        }
+        unmet
+    }
+
+    fn leases_of(&self, waiter: Waiter) -> u32 {
+        match waiter {
+            Waiter::Task(caller, key) => {
+                self.procs.get(caller).and_then(|proc| proc.demands.get(&key)).map_or(0, |d| d.leases)
+            }
+            Waiter::Actor(_) => 0,
+        }
+    }
+
+    /// Whether the caller has leases that may be idle, or more than its share.
+    fn should_give(&self, caller: ProcId, unmet: &[(Waiter, u32, super::shapes::ShapeId)]) -> bool {
+        let Some(proc) = self.procs.get(caller) else { return false };
+        proc.demands.iter().filter(|(_, demand)| demand.leases > 0).any(|(key, demand)| {
+            let held = self.shapes.get(self.queue.get(demand.class).hold);
+            unmet.iter().any(|(waiter, has, need)| {
+                *waiter != Waiter::Task(caller, *key)
+                    && held.overlaps(self.shapes.get(*need))
+                    && (demand.unserved == 0 || demand.leases > has + u32::from(*has > 0))
+            })
+        })
+    }
+}
