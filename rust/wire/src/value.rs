@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{HostId, ProcId};
 
 /// A piece of a host's object arena.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Block {
     /// The process whose heap the piece was cut from and is given back to; its host's agent once
     /// that process has died.

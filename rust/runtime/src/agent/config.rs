@@ -1,0 +1,62 @@
+//! What an agent is told when it starts.
+
+use std::ffi::OsString;
+
+use raymesh_wire::ResourceSet;
+
+/// See the fields. Everything that the user's program could change later (environment, `sys.path`) is
+/// taken down here, so that the agent's thread reads nothing of the program's state.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// All that the host has: `CPU`, `GPU`, `memory`, custom ones.
+    pub resources: ResourceSet,
+    pub labels: Vec<(String, String)>,
+    /// The host's name, for people.
+    pub host_name: String,
+    /// Shows in the process list.
+    pub session_name: String,
+    /// Size of the object arena in bytes.
+    pub store_bytes: u64,
+    /// The interpreter, by an absolute path, and its flags.
+    pub python: Vec<OsString>,
+    /// `sys.path` of the zygote and the workers. Empty: what the interpreter makes of it.
+    pub sys_path: Vec<String>,
+    /// Environment of the zygote and the workers. None: this process's.
+    pub env: Option<Vec<(OsString, OsString)>>,
+    /// Modules for the zygote to import ahead; see also [`super::Agent::preload`].
+    pub preload: Vec<String>,
+    /// Workers that have run nothing yet, to keep ready from the start.
+    pub prestart: usize,
+    /// Whether anybody takes [`super::Agent::next_output`]. If not, output of workers is dropped.
+    pub capture_output: bool,
+}
+
+impl AgentConfig {
+    /// An agent for a host with `resources` whose workers run `python`.
+    #[must_use]
+    pub fn new(python: Vec<OsString>, resources: ResourceSet, store_bytes: u64) -> Self {
+        Self {
+            resources,
+            labels: Vec::new(),
+            host_name: "localhost".to_owned(),
+            session_name: String::new(),
+            store_bytes,
+            python,
+            sys_path: Vec::new(),
+            env: None,
+            preload: Vec::new(),
+            prestart: 0,
+            capture_output: true,
+        }
+    }
+
+    /// Whether the switch for importing ahead is on: `RAYMESH_PRELOAD=0` in the environment turns it off.
+    pub(super) fn wants_preload(&self) -> bool {
+        let name = "RAYMESH_PRELOAD";
+        let value = match &self.env {
+            Some(env) => env.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone()),
+            None => std::env::var_os(name),
+        };
+        value.is_none_or(|value| value != "0")
+    }
+}

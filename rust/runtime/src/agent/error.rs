@@ -1,0 +1,26 @@
+//! Why an agent did not start.
+
+use std::io;
+
+/// Nothing of the agent is left when it did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    #[error("no shared memory of {bytes} bytes for objects: {source}")]
+    Memory { bytes: u64, source: raymesh_shm::SegmentError },
+    #[error("cannot start {program}: {source}\nhint: workers run the interpreter that runs the driver")]
+    Python { program: String, source: io::Error },
+    #[error("no interpreter given")]
+    NoPython,
+    #[error("the agent's thread panicked; its message is on standard error")]
+    Panicked,
+    #[error("the system refuses {what}: {source}\nhint: see the limits that `ulimit -a` shows")]
+    System { what: &'static str, source: io::Error },
+}
+
+impl StartError {
+    /// For `map_err`.
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}

@@ -1,0 +1,28 @@
+//! What workers print: from their pipes, in lines, to whoever shows them.
+//!
+//! - [`lines`]: bytes to lines; whose they are.
+//! - [`queue`]: from the agent's thread to the one that shows them.
+
+mod lines;
+mod queue;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use lines::Lines;
+pub(super) use queue::OutputQueue;
+
+use raymesh_wire::ProcId;
+
+/// One line that a process printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputLine {
+    /// The worker; the agent itself for what a zygote has to say.
+    pub proc: ProcId,
+    pub pid: u32,
+    /// The task or actor class that was running.
+    pub name: String,
+    pub is_stderr: bool,
+    /// Without its end. Bytes that are no UTF-8 are replaced.
+    pub text: String,
+}

@@ -1,0 +1,200 @@
+//! Messages in, effects out.
+
+use raymesh_core::controller;
+use raymesh_core::host;
+use raymesh_wire::control::{FromAgent, ToAgent};
+use raymesh_wire::{Message, ProcId, decode, encode};
+
+use super::LOCAL_HOST;
+use super::orphans::Outcome;
+use super::run::{Runner, Todo};
+
+impl Runner {
+    /// Takes in all mail that is there.
+    pub(super) fn drain_mail(&mut self) {
+        loop {
+            let mut mail = Vec::new();
+            let count = self.endpoint.try_drain(&mut |from, bytes| mail.push((from, bytes)));
+            for (from, bytes) in mail {
+                // A process that sends nonsense is of a broken build; there is nobody to tell.
+                if let Ok(message) = decode(bytes) {
+                    self.receive(from, message);
+                }
+            }
+            if count.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+    }
+
+    fn receive(&mut self, from: ProcId, message: Message) {
+        match message {
+            Message::ToController(message) if !self.stopping => {
+                self.todo.push_back(Todo::Controller(controller::Event::Message { from, message }));
+            }
+            Message::ToAgent(message) => self.serve(from, message),
+            Message::FreeBlocks { blocks } => {
+                let mut outcomes = Vec::new();
+                self.orphans.freed(from, &blocks, &mut outcomes);
+                self.conclude(outcomes);
+            }
+            // Messages between processes do not come here.
+            _ => {}
+        }
+    }
+
+    fn serve(&mut self, from: ProcId, message: ToAgent) {
+        let now = self.clock.now();
+        match message {
+            ToAgent::Hello { pid } => {
+                if let Some(worker) = self.workers.get_mut(&from) {
+                    worker.greeted = Some(pid);
+                    self.todo.push_back(Todo::Host(host::Event::Hello { proc: from, pid }));
+                }
+            }
+            ToAgent::GrowHeap { request, bytes } => {
+                self.with_memory(|memory, say| memory.grow(from, request, bytes, now, say));
+                self.tell_usage();
+            }
+            ToAgent::ShrinkHeap { extents } => {
+                self.memory.shrink(from, &extents, now);
+                self.answer_wishes(now);
+                self.tell_usage();
+            }
+            ToAgent::Inventory { dead, owned, homed } => {
+                let mut outcomes = Vec::new();
+                self.orphans.answered(from, dead, owned, homed, &mut outcomes);
+                self.conclude(outcomes);
+            }
+        }
+    }
+
+    /// Hands events to the state machines and carries out what they want, until nothing is left to do.
+    pub(super) fn settle(&mut self) {
+        while let Some(todo) = self.todo.pop_front() {
+            let now = self.clock.now();
+            match todo {
+                Todo::Controller(event) => {
+                    let mut effects = Vec::new();
+                    self.controller.handle(now, event, &mut effects);
+                    self.carry_out_controller(effects);
+                }
+                Todo::Host(event) => {
+                    let mut effects = Vec::new();
+                    self.host.handle(now, event, &mut effects);
+                    self.carry_out_host(effects);
+                }
+            }
+        }
+    }
+
+    fn carry_out_controller(&mut self, effects: Vec<controller::Effect>) {
+        for effect in effects {
+            match effect {
+                controller::Effect::Send { to, message } => {
+                    self.send(to, &Message::FromController(message));
+                }
+                controller::Effect::ToHost { host, message } => {
+                    if host == LOCAL_HOST {
+                        self.todo.push_back(Todo::Host(host::Event::FromController(message)));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn carry_out_host(&mut self, effects: Vec<host::Effect>) {
+        for effect in effects {
+            match effect {
+                host::Effect::Send { to, message } => self.send(to, &Message::FromController(message)),
+                host::Effect::ToController(message) => {
+                    let event = controller::Event::FromHost { host: LOCAL_HOST, message };
+                    self.todo.push_back(Todo::Controller(event));
+                }
+                host::Effect::Fork { proc } => self.fork(proc),
+                host::Effect::Kill { proc } => self.kill(proc),
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, to: ProcId, message: &Message) {
+        self.scratch.clear();
+        encode(message, &mut self.scratch);
+        // A receiver that is gone is buried by its own report.
+        self.endpoint.send(to, &self.scratch);
+    }
+
+    /// Lets `act` change who has which memory, and says what it wants said.
+    fn with_memory(
+        &mut self,
+        act: impl FnOnce(&mut super::memory::Memory, &mut super::memory::Say<'_>),
+    ) {
+        let Self { memory, endpoint, scratch, .. } = self;
+        act(memory, &mut |to: ProcId, message: FromAgent| {
+            scratch.clear();
+            encode(&Message::FromAgent(message), scratch);
+            endpoint.send(to, scratch);
+        });
+    }
+
+    fn answer_wishes(&mut self, now: u64) {
+        let settling = self.orphans.is_settling();
+        self.with_memory(|memory, say| memory.answer(settling, now, say));
+    }
+
+    fn tell_usage(&mut self) {
+        let bytes = self.memory.used();
+        self.todo.push_back(Todo::Host(host::Event::StoreUsed { bytes }));
+    }
+
+    /// What time does to memory.
+    pub(super) fn tend_memory(&mut self, now: u64) {
+        if self.stopping {
+            return;
+        }
+        if self.orphans.next_deadline().is_some_and(|at| at <= now) {
+            let living = self.living();
+            let mut outcomes = Vec::new();
+            self.orphans.ask(&living, now, &mut outcomes);
+            self.conclude(outcomes);
+        }
+        self.answer_wishes(now);
+        self.memory.cool(&self.segment, now);
+    }
+
+    /// A process is dead, and so are its claims on memory.
+    pub(super) fn release_memory_of(&mut self, dead: ProcId) {
+        let now = self.clock.now();
+        self.memory.forget(dead);
+        let inquire = self.memory.used() > 0;
+        let mut outcomes = Vec::new();
+        self.orphans.died(dead, inquire, now, &mut outcomes);
+        self.conclude(outcomes);
+    }
+
+    fn conclude(&mut self, outcomes: Vec<Outcome>) {
+        if outcomes.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Ask { whom, dead } => {
+                    self.send(whom, &Message::FromAgent(FromAgent::Inventory { dead }));
+                }
+                Outcome::FreeExtents { dead, except } => {
+                    self.memory.release_extents(dead, &except, now);
+                }
+                Outcome::FreeBlock(block) => {
+                    if self.segment.is_open(block.home) {
+                        self.send(block.home, &Message::FreeBlocks { blocks: vec![block] });
+                    } else {
+                        self.memory.release_block(&block, now);
+                    }
+                }
+            }
+        }
+        self.answer_wishes(now);
+        self.tell_usage();
+    }
+}

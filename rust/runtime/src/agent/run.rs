@@ -1,0 +1,262 @@
+//! The agent's loop: listen, decide, act, sleep.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use raymesh_core::controller::{self, Controller};
+use raymesh_core::host::{self, Host};
+use raymesh_shm::{Endpoint, Segment};
+use raymesh_sys::fd::eventfd_clear;
+use raymesh_wire::ProcId;
+
+use super::limits::OpenFiles;
+use super::memory::Memory;
+use super::nursery::{self, Nursery, Spawn};
+use super::orphans::Orphans;
+use super::output::OutputQueue;
+use super::poll::{Poller, Source, Token};
+use super::streams::{Origin, Streams};
+use super::workers::Worker;
+use super::zygote::Zygote;
+use super::{AgentConfig, LOCAL_HOST, StartError};
+use crate::clock::Clock;
+
+/// From the handle.
+#[derive(Debug)]
+pub enum Command {
+    Preload(Vec<String>),
+    Stop,
+}
+
+/// What the handle has made before the thread starts.
+#[derive(Debug)]
+pub struct Parts {
+    pub config: AgentConfig,
+    pub segment: Arc<Segment>,
+    pub eventfd: Arc<OwnedFd>,
+    pub wake: Arc<OwnedFd>,
+    pub output: Arc<OutputQueue>,
+    pub commands: Receiver<Command>,
+}
+
+/// Something for one of the state machines, in its turn.
+#[derive(Debug)]
+pub enum Todo {
+    Controller(controller::Event),
+    Host(host::Event),
+}
+
+/// All that the agent's thread owns.
+#[derive(Debug)]
+pub struct Runner {
+    pub(super) config: AgentConfig,
+    pub(super) clock: Clock,
+    pub(super) segment: Arc<Segment>,
+    pub(super) endpoint: Endpoint,
+    pub(super) eventfd: Arc<OwnedFd>,
+    wake: Arc<OwnedFd>,
+    commands: Receiver<Command>,
+    pub(super) poller: Poller,
+    pub(super) streams: Streams,
+    pub(super) nursery: Nursery,
+    /// Of each zygote: its reports, and its end.
+    pub(super) zygote_tokens: BTreeMap<nursery::Key, (Token, Token)>,
+    pub(super) workers: BTreeMap<ProcId, Worker>,
+    pub(super) controller: Controller,
+    pub(super) host: Host,
+    pub(super) todo: VecDeque<Todo>,
+    pub(super) memory: Memory,
+    pub(super) orphans: Orphans,
+    pub(super) limits: OpenFiles,
+    pub(super) scratch: Vec<u8>,
+    /// Told to end: workers are not replaced any more.
+    pub(super) stopping: bool,
+}
+
+impl Runner {
+    /// Opens the mailboxes of agent and driver and starts the first zygote.
+    pub fn start(parts: Parts) -> Result<Self, StartError> {
+        let Parts { config, segment, eventfd, wake, output, commands } = parts;
+        let system = |what| StartError::system(what);
+        // The program's signals are for its main thread, which may wait in a system call.
+        raymesh_sys::signals::block_all();
+        let (me, driver) = (ProcId::agent(LOCAL_HOST), Host::driver_slot(LOCAL_HOST));
+        for proc in [me, driver] {
+            segment.open_mailbox(proc).map_err(io::Error::other).map_err(system("a mailbox"))?;
+        }
+        let endpoint = Endpoint::new(Arc::clone(&segment), me);
+        endpoint.set_agent_eventfd(eventfd.try_clone().map_err(system("an eventfd"))?);
+        let mut poller = Poller::new().map_err(system("an epoll"))?;
+        poller.add(&*eventfd, Source::Mail).map_err(system("an epoll"))?;
+        poller.add(&*wake, Source::Wake).map_err(system("an epoll"))?;
+        let mut host_config =
+            host::Config::new(LOCAL_HOST, config.host_name.clone(), config.resources.clone());
+        host_config.labels.clone_from(&config.labels);
+        host_config.store_capacity = segment.arena_len();
+        host_config.spare = u32::try_from(config.prestart).unwrap_or(u32::MAX);
+        let cores = raymesh_sys::online_cpus();
+        let mut runner = Self {
+            nursery: Nursery::new(cores, config.wants_preload()),
+            memory: Memory::new(segment.arena_len()),
+            streams: Streams::new(output),
+            config,
+            clock: Clock::new(),
+            segment,
+            endpoint,
+            eventfd,
+            wake,
+            commands,
+            poller,
+            zygote_tokens: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            controller: Controller::new(),
+            host: Host::new(host_config),
+            todo: VecDeque::new(),
+            orphans: Orphans::default(),
+            limits: OpenFiles::new(),
+            scratch: Vec::new(),
+            stopping: false,
+        };
+        let (nursery, mut nest) = runner.nest();
+        nursery.start(&mut nest).map_err(|source| {
+            let program = nest.config.python.first().map(|program| program.display().to_string());
+            program.map_or(StartError::NoPython, |program| StartError::Python { program, source })
+        })?;
+        let preload = std::mem::take(&mut runner.config.preload);
+        runner.nursery.preload(preload, runner.clock.now());
+        let mut effects = Vec::new();
+        runner.host.start(runner.clock.now(), &mut effects);
+        runner.carry_out_host(effects);
+        let pid = std::process::id();
+        runner.todo.push_back(Todo::Host(host::Event::DriverJoined { proc: driver, pid }));
+        runner.settle();
+        Ok(runner)
+    }
+
+    /// Until told to stop.
+    pub fn run(&mut self) {
+        while !self.stopping {
+            self.turn(None);
+        }
+        self.end();
+    }
+
+    /// Does what is to be done now, then waits for more, not beyond `deadline`.
+    pub(super) fn turn(&mut self, deadline: Option<u64>) {
+        self.on_time();
+        self.tend_nursery();
+        self.settle();
+        let now = self.clock.now();
+        let next = self.next_deadline(now).into_iter().chain(deadline).min();
+        let timeout = next.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        // After this look, mail signals the eventfd.
+        let timeout = if self.endpoint.arm_eventfd() { Some(Duration::ZERO) } else { timeout };
+        let ready = self.poller.wait(timeout);
+        self.drain_mail();
+        for (source, token) in ready {
+            self.listen(source, token);
+        }
+        self.settle();
+    }
+
+    fn listen(&mut self, source: Source, token: Token) {
+        match source {
+            Source::Mail => {
+                eventfd_clear(&*self.eventfd);
+            }
+            Source::Wake => {
+                eventfd_clear(&*self.wake);
+                self.streams.resume(&mut self.poller);
+                while let Ok(command) = self.commands.try_recv() {
+                    match command {
+                        Command::Preload(modules) => self.nursery.preload(modules, self.clock.now()),
+                        Command::Stop => self.stopping = true,
+                    }
+                }
+            }
+            Source::Stream => self.read_stream(token),
+            Source::Reports(key) => self.hear_zygote(key),
+            Source::Worker(proc) => self.worker_ended(proc),
+            Source::Zygote(key) => self.zygote_gone(key),
+        }
+    }
+
+    fn read_stream(&mut self, token: Token) {
+        let Self { streams, poller, nursery, .. } = self;
+        streams.read(poller, token, &mut |origin: &Origin, text: &str| {
+            if origin.proc.slot() == ProcId::AGENT_SLOT && !text.trim().is_empty() {
+                nursery.said(text);
+            }
+        });
+    }
+
+    fn on_time(&mut self) {
+        let now = self.clock.now();
+        if self.host.next_deadline().is_some_and(|at| at <= now) {
+            self.todo.push_back(Todo::Host(host::Event::Tick));
+        }
+        if self.controller.next_deadline().is_some_and(|at| at <= now) {
+            self.todo.push_back(Todo::Controller(controller::Event::Tick));
+        }
+        self.bury_overdue(now);
+        self.tend_memory(now);
+    }
+
+    fn next_deadline(&self, now: u64) -> Option<u64> {
+        let machines = [self.host.next_deadline(), self.controller.next_deadline()];
+        let others = [
+            self.nursery.next_deadline(now),
+            self.memory.next_deadline(),
+            self.orphans.next_deadline(),
+            self.next_burial(),
+        ];
+        if self.stopping {
+            return self.next_burial();
+        }
+        machines.into_iter().chain(others).flatten().min()
+    }
+
+    /// The nursery, and what it needs to start zygotes.
+    pub(super) fn nest(&mut self) -> (&mut Nursery, Nest<'_>) {
+        let nest = Nest {
+            config: &self.config,
+            segment: &self.segment,
+            eventfd: &self.eventfd,
+            poller: &mut self.poller,
+            streams: &mut self.streams,
+            tokens: &mut self.zygote_tokens,
+            open_files: self.limits.original(),
+        };
+        (&mut self.nursery, nest)
+    }
+}
+
+/// Starts zygotes.
+#[derive(Debug)]
+pub struct Nest<'a> {
+    config: &'a AgentConfig,
+    segment: &'a Segment,
+    eventfd: &'a OwnedFd,
+    poller: &'a mut Poller,
+    streams: &'a mut Streams,
+    tokens: &'a mut BTreeMap<nursery::Key, (Token, Token)>,
+    open_files: u64,
+}
+
+impl Spawn for Nest<'_> {
+    fn spawn(&mut self, key: nursery::Key) -> io::Result<Zygote> {
+        use std::os::fd::AsFd;
+        let (zygote, stderr) =
+            Zygote::spawn(self.config, self.segment.fd(), self.eventfd.as_fd(), self.open_files)?;
+        let origin = Origin { proc: ProcId::agent(LOCAL_HOST), pid: zygote.pid(), is_stderr: true };
+        self.streams.add(self.poller, stderr, origin, "raymesh-zygote")?;
+        let reports = self.poller.add(zygote.control(), Source::Reports(key))?;
+        let end = self.poller.add(zygote.pidfd(), Source::Zygote(key))?;
+        self.tokens.insert(key, (reports, end));
+        Ok(zygote)
+    }
+}
