@@ -15,10 +15,12 @@ from compat_tests.harness.systems import System
 from compat_tests.harness.verdict import Verdict, judge
 
 
-def judge_area(cases: list[CaseId], *, fresh: bool) -> tuple[dict[CaseId, Verdict], list[str]]:
+def judge_area(
+    cases: list[CaseId], *, fresh: bool, system: System = System.RAYMESH
+) -> tuple[dict[CaseId, Verdict], list[str]]:
     """The verdicts on the cases of one file, and the processes that raymesh left behind."""
     theirs = ray_answers(cases, fresh=fresh)
-    ours = run_cases(System.RAYMESH, cases)
+    ours = run_cases(system, cases)
     verdicts = {
         found: judge(theirs.answers.get(found.name), ours.answers.get(found.name))
         for found in cases
@@ -45,18 +47,22 @@ def _row(area: str, verdicts: dict[CaseId, Verdict], leftovers: list[str]) -> li
 @click.command()
 @click.option("-k", "word", default="", help="Only cases whose name (area::case) contains WORD.")
 @click.option("--fresh", is_flag=True, help="Ask Ray again, even where its answer is known.")
+@click.option(
+    "--ray-twice", is_flag=True, help="Compare Ray with itself: which cases are not stable?"
+)
 @click.option("-v", "verbose", is_flag=True, help="Show where raymesh is meant to differ, and why.")
-def main(word: str, fresh: bool, verbose: bool) -> None:
+def main(word: str, fresh: bool, ray_twice: bool, verbose: bool) -> None:
     """Compare raymesh with Ray, feature by feature."""
     console = Console(width=None if sys.stdout.isatty() else 150)
     chosen = [found for found in all_cases() if word in str(found)]
     table = Table("feature", "area", "same", "differ", "better", "")
+    second = System.RAY if ray_twice else System.RAYMESH
     details: list[tuple[CaseId, Verdict]] = []
     failed = False
     with console.status("") as status:
         for area, group in itertools.groupby(chosen, key=lambda found: found.area):
-            status.update(f"{area} ...")
-            verdicts, leftovers = judge_area(list(group), fresh=fresh)
+            status.update(f"comparing {area}")
+            verdicts, leftovers = judge_area(list(group), fresh=fresh, system=second)
             details.extend(verdicts.items())
             failed = failed or bool(leftovers) or not all(v.passed for v in verdicts.values())
             table.add_row(*_row(area, verdicts, leftovers))
