@@ -1,0 +1,106 @@
+"""Object references as futures: `await ref` and `ref.future()`.
+
+One queue of completions a loop, and one for all threads. The native part puts a token into it when
+an object is ready; here the token finds the future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import select
+import threading
+from collections.abc import Generator
+from concurrent.futures import Future
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from raymesh import _native
+
+_tokens = itertools.count(1)
+_bridges: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopBridge] = WeakKeyDictionary()
+
+
+class _LoopBridge:
+    """Completions for one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.completions = _native.Completions()
+        self.waiting: dict[int, asyncio.Future[None]] = {}
+        loop.add_reader(self.completions.fileno(), self.take)
+
+    def watch(self, ref: _native.ObjectRef[Any], future: asyncio.Future[None]) -> None:
+        token = next(_tokens)
+        self.waiting[token] = future
+        self.completions.watch(ref, token)
+
+    def take(self) -> None:
+        for token in self.completions.take():
+            future = self.waiting.pop(token, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+
+def wait_for(ref: _native.ObjectRef[Any]) -> Generator[Any, None, Any]:
+    """What `await ref` iterates."""
+    if not ref.is_ready():
+        loop = asyncio.get_running_loop()
+        bridge = _bridges.get(loop)
+        if bridge is None:
+            bridge = _bridges[loop] = _LoopBridge(loop)
+        ready: asyncio.Future[None] = loop.create_future()
+        bridge.watch(ref, ready)
+        yield from ready
+    return _native.get_one(ref, None)
+
+
+class _ThreadBridge:
+    """Completions for `concurrent.futures`, served by a thread."""
+
+    def __init__(self) -> None:
+        self.completions = _native.Completions()
+        self.waiting: dict[int, tuple[_native.ObjectRef[Any], Future[Any]]] = {}
+        threading.Thread(target=self.serve, name="raymesh-futures", daemon=True).start()
+
+    def watch(self, ref: _native.ObjectRef[Any], future: Future[Any]) -> None:
+        token = next(_tokens)
+        self.waiting[token] = (ref, future)
+        self.completions.watch(ref, token)
+
+    def serve(self) -> None:
+        poll = select.poll()
+        poll.register(self.completions.fileno(), select.POLLIN)
+        while True:
+            poll.poll()
+            for token in self.completions.take():
+                ref, future = self.waiting.pop(token)
+                _complete(ref, future)
+
+
+def _complete(ref: _native.ObjectRef[Any], future: Future[Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        value = _native.get_one(ref, None)
+    except BaseException as error:
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+
+
+_threads: _ThreadBridge | None = None
+_lock = threading.Lock()
+
+
+def future(ref: _native.ObjectRef[Any]) -> Future[Any]:
+    """A future of the object's value. Cancelling it does not cancel the task."""
+    global _threads
+    made: Future[Any] = Future()
+    if ref.is_ready():
+        _complete(ref, made)
+        return made
+    with _lock:
+        if _threads is None:
+            _threads = _ThreadBridge()
+    _threads.watch(ref, made)
+    return made

@@ -1,0 +1,95 @@
+"""What the cluster has: `nodes`, `cluster_resources`, `available_resources`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raymesh import _native
+
+_address: str | None = None
+
+
+def node_ip_address() -> str:
+    """The address of this host; asked from the kernel once."""
+    global _address
+    if _address is None:
+        from raymesh import _machine
+
+        _address = _machine.ip_address()
+    return _address
+
+
+def _hosts() -> list[dict[str, Any]]:
+    if not _native.is_running():
+        from raymesh.exceptions import RaySystemError
+
+        raise RaySystemError(
+            "Ray has not been started yet. Call ray.init() before asking about the cluster."
+        )
+    return _native.describe_cluster()
+
+
+def nodes() -> list[dict[str, Any]]:
+    """One dict for each host, with Ray's keys."""
+    return [_node(host) for host in _hosts()]
+
+
+def _node(host: dict[str, Any]) -> dict[str, Any]:
+    resources = _total(host)
+    node_id = host["node_id"].hex()
+    address = next(
+        (
+            name.removeprefix("node:")
+            for name in resources
+            if name.startswith("node:") and not name.startswith("node:__")
+        ),
+        node_ip_address(),
+    )
+    return {
+        "NodeID": node_id,
+        "Alive": host["alive"],
+        "NodeManagerAddress": address,
+        "NodeManagerHostname": host["host_name"],
+        "NodeManagerPort": 0,
+        "ObjectManagerPort": 0,
+        "ObjectStoreSocketName": "",
+        "RayletSocketName": "",
+        "MetricsExportPort": -1,
+        "MetricsAgentPort": -1,
+        "DashboardAgentListenPort": -1,
+        "NodeName": host["host_name"],
+        "RuntimeEnvAgentPort": 0,
+        "DeathReason": 0 if host["alive"] else 1,
+        "DeathReasonMessage": "",
+        "alive": host["alive"],
+        "Resources": resources if host["alive"] else {},
+        "Labels": {"ray.io/node-id": node_id, **dict(host["labels"])},
+    }
+
+
+def cluster_resources() -> dict[str, float]:
+    """The resources of all hosts together."""
+    return _sum(_total(host) for host in _hosts() if host["alive"])
+
+
+def available_resources() -> dict[str, float]:
+    """The resources of all hosts that nobody holds now."""
+    return _sum(_available(host) for host in _hosts() if host["alive"])
+
+
+def _total(host: dict[str, Any]) -> dict[str, float]:
+    return {**host["total"], "object_store_memory": float(host["store_capacity"])}
+
+
+def _available(host: dict[str, Any]) -> dict[str, float]:
+    free = host["store_capacity"] - host["store_used"]
+    return {**host["available"], "object_store_memory": float(max(free, 0))}
+
+
+def _sum(parts: Any) -> dict[str, float]:
+    amounts: dict[str, float] = {}
+    for part in parts:
+        for name, amount in part.items():
+            amounts[name] = amounts.get(name, 0.0) + float(amount)
+    # As in Ray, what is used up is not listed.
+    return {name: amount for name, amount in amounts.items() if amount}

@@ -1,0 +1,125 @@
+"""Values to pickles and back.
+
+The C pickler does the work. It asks Python only about what it has no rule for: functions and
+classes that the other side cannot import (cloudpickle knows how to carry these), and classes that
+the user has registered a serializer for. Large buffers stay out of the pickle (protocol 5).
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+_PROTOCOL = 5
+
+_custom: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
+"""Serializers of `raymesh.util.register_serializer`, by class."""
+
+_pickler: type[pickle.Pickler] | None = None
+
+
+def _pickler_class() -> type[pickle.Pickler]:
+    """The pickler; made when first needed, for cloudpickle is slow to import."""
+    global _pickler
+    if _pickler is not None:
+        return _pickler
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc,name-defined]
+        def reducer_override(self, obj: Any) -> Any:
+            cls = type(obj)
+            if cls in _custom:
+                serialize, deserialize = _custom[cls]
+                return _apply, (deserialize, serialize(obj))
+            torch = sys.modules.get("torch")
+            if torch is not None and isinstance(obj, torch.Tensor):
+                from raymesh import _tensors
+
+                reduced = _tensors.reduce(obj)
+                if reduced is not NotImplemented:
+                    return reduced
+            return super().reducer_override(obj)
+
+    _pickler = Pickler
+    return Pickler
+
+
+def _apply(deserialize: Callable[[Any], Any], data: Any) -> Any:
+    return deserialize(data)
+
+
+def warm_up() -> None:
+    """Import what serialization needs, ahead of the first value."""
+    _pickler_class()
+
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+
+def _is_plain(value: Any, depth: int = 4) -> bool:
+    """Whether the plain C pickler surely handles it: containers of numbers and text."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return True
+    if depth == 0:
+        return False
+    if cls is list or cls is tuple:
+        return len(value) <= 16 and all(_is_plain(item, depth - 1) for item in value)
+    if cls is dict:
+        return len(value) <= 16 and all(
+            _is_plain(k, 0) and _is_plain(v, depth - 1) for k, v in value.items()
+        )
+    return False
+
+
+def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
+    """The pickle of ``value`` and the buffers that belong beside it."""
+    if _is_plain(value):
+        return pickle.dumps(value, _PROTOCOL), []
+    buffers: list[pickle.PickleBuffer] = []
+    file = io.BytesIO()
+    pickler = _pickler_class()(file, protocol=_PROTOCOL, buffer_callback=_collect(buffers))
+    pickler.dump(value)
+    return file.getvalue(), buffers
+
+
+def _collect(buffers: list[pickle.PickleBuffer]) -> Callable[[pickle.PickleBuffer], bool]:
+    def take(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            buffer.raw()
+        except BufferError:
+            return True  # not contiguous: into the pickle
+        buffers.append(buffer)
+        return False
+
+    return take
+
+
+def deserialize(data: bytes, buffers: list[Any]) -> Any:
+    """The value of a pickle and its buffers."""
+    return pickle.loads(data, buffers=buffers)
+
+
+def load_definition(data: bytes, name: str) -> Any:
+    """A remote function or class. ``name`` is for the error."""
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise RuntimeError(
+            f"The worker cannot load {name}: {type(error).__name__}: {error}\n"
+            "hint: modules that it imports must be importable in the workers: they have the driver's "
+            "sys.path."
+        ) from error
+
+
+def register_serializer(cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
+    """Have values of exactly ``cls`` carried as ``serializer(value)``, made again by ``deserializer``."""
+    _custom[cls] = (serializer, deserializer)
+
+
+def deregister_serializer(cls: type) -> None:
+    """Undo `register_serializer`; no error if there was none."""
+    _custom.pop(cls, None)

@@ -1,0 +1,203 @@
+"""Starting and ending the runtime of this process: `init`, `shutdown`, `is_initialized`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from raymesh import _init_options, _native, _state
+
+if TYPE_CHECKING:
+    from raymesh._logging import LoggingConfig
+    from raymesh._output import Printer
+    from raymesh.context import RayContext
+
+
+class _Driver:
+    """What belongs to the runtime that this process drives."""
+
+    def __init__(self, printer: Printer, ip_address: str) -> None:
+        self.printer = printer
+        self.ip_address = ip_address
+        self.pid = os.getpid()
+
+
+_driver: _Driver | None = None
+_at_exit = False
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: int | None = None,
+    num_gpus: int | None = None,
+    resources: dict[str, float] | None = None,
+    labels: dict[str, str] | None = None,
+    object_store_memory: int | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    include_dashboard: bool | None = None,
+    dashboard_host: str = "127.0.0.1",
+    dashboard_port: int | None = None,
+    job_config: Any = None,
+    configure_logging: bool = True,
+    logging_level: int | str = "info",
+    logging_format: str | None = None,
+    logging_config: LoggingConfig | None = None,
+    log_to_driver: bool | None = None,
+    namespace: str | None = None,
+    runtime_env: Mapping[str, Any] | None = None,
+    enable_resource_isolation: bool = False,
+    cgroup_path: str | None = None,
+    system_reserved_cpu: float | None = None,
+    system_reserved_memory: int | None = None,
+    proxy_server_url: str | None = None,
+    **kwargs: Any,
+) -> RayContext:
+    """Starts the runtime on this machine: the first thing a program does.
+
+    Everything has a default: CPUs that the process may use, GPUs that it sees, 30% of the available
+    memory for objects. Keywords are Ray's; those that only tune Ray's insides are accepted.
+    Raises RuntimeError when called twice, unless `ignore_reinit_error`.
+    """
+    given = dict(locals())
+    given.update(given.pop("kwargs"))
+    private = _init_options.split_unknown(kwargs)
+    with _state.lock:
+        if _native.is_running():
+            return _again(ignore_reinit_error)
+        _init_options.check_address(address)
+        _init_options.check_unavailable(
+            local_mode=local_mode, job_config=job_config, runtime_env=runtime_env
+        )
+        chosen_namespace = _init_options.checked_namespace(namespace)
+        host = _init_options.host(
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            resources=resources,
+            object_store_memory=object_store_memory,
+            memory=private.get("_memory"),
+            ip_address=private.get("_node_ip_address"),
+        )
+        if configure_logging:
+            from raymesh import _logging
+
+            _logging.configure(logging_level, logging_format)
+        if logging_config is not None:
+            _apply_logging_config(logging_config)
+        _warn(given, include_dashboard)
+        _start(
+            host,
+            namespace=chosen_namespace,
+            labels=labels or {},
+            host_name=private.get("_node_name") or "",
+            show_output=_init_options.wants_log_to_driver(log_to_driver),
+        )
+        return _context()
+
+
+def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = False) -> None:
+    """Ends the runtime and everything that it started. Does nothing when it does not run."""
+    global _driver
+    with _state.lock:
+        driver, _driver = _driver, None
+        if driver is None or driver.pid != os.getpid():
+            # Never started, or in a fork of the driver, which owns nothing of it.
+            return
+        try:
+            _native.stop()
+        finally:
+            driver.printer.join(_LAST_OUTPUT)
+            _state.ended()
+
+
+def is_initialized() -> bool:
+    """Whether the runtime runs."""
+    return _native.is_running()
+
+
+def auto_init() -> None:
+    """Starts the runtime with defaults, for a program that calls it without `init`."""
+    if os.environ.get("RAY_ENABLE_AUTO_CONNECT", "1") in ("0", ""):
+        from raymesh.exceptions import RaySystemError
+
+        raise RaySystemError("Ray has not been started yet. You can start Ray with 'ray.init()'.")
+    with _state.lock:
+        if not _native.is_running():
+            init()
+
+
+_LAST_OUTPUT = 5.0
+"""Seconds to wait for what workers printed last."""
+
+
+def _again(ignore_reinit_error: bool) -> RayContext:
+    if not ignore_reinit_error:
+        raise RuntimeError(
+            "Maybe you called ray.init twice by accident? This error can be suppressed by passing "
+            "in 'ignore_reinit_error=True' or by calling 'ray.shutdown()' prior to 'ray.init()'."
+        )
+    from raymesh._logging import logger
+
+    logger().info("init() was called again; the runtime that runs goes on as it is.")
+    return _context()
+
+
+def _start(
+    host: _init_options.Host,
+    *,
+    namespace: str,
+    labels: dict[str, str],
+    host_name: str,
+    show_output: bool,
+) -> None:
+    from raymesh import _hooks, _machine, _preload
+    from raymesh._output import Printer
+
+    global _driver, _at_exit
+    _hooks.install()
+    cpus = int(host.resources.get("CPU", 0))
+    _native.start_driver(
+        resources=host.resources,
+        object_store_memory=host.object_store_memory,
+        namespace=namespace,
+        labels=labels,
+        host_name=host_name or _machine.host_name(),
+        preload=_preload.wanted(),
+        prestart=min(cpus, _machine.cpu_count()),
+        capture_output=True,
+    )
+    _state.namespace = namespace
+    printer = Printer(show=show_output)
+    printer.start()
+    _driver = _Driver(printer, host.ip_address)
+    if not _at_exit:
+        import atexit
+
+        atexit.register(shutdown, _exiting_interpreter=True)
+        _at_exit = True
+
+
+def _context() -> RayContext:
+    from raymesh.context import RayContext, address_info
+
+    return RayContext(address_info(None if _driver is None else _driver.ip_address))
+
+
+def _apply_logging_config(config: LoggingConfig) -> None:
+    from raymesh import _logging
+
+    # Workers read it when their zygote starts.
+    os.environ[_logging.CONFIG_VARIABLE] = config.to_json()
+    _logging.apply(config)
+
+
+def _warn(given: Mapping[str, Any], include_dashboard: bool | None) -> None:
+    from raymesh._logging import logger
+
+    ignored = _init_options.ignored(given)
+    if ignored:
+        logger().info("init(): without effect in raymesh: %s.", ", ".join(ignored))
+    if include_dashboard:
+        logger().warning("init(include_dashboard=True): there is no dashboard in raymesh yet.")

@@ -1,0 +1,203 @@
+"""Remote functions: what `@ray.remote` makes of a function.
+
+The decorator only looks at the function. The first call pickles it, makes the native function and
+puts the native `remote` into the instance, where later calls find it without running Python code
+of ours. When the runtime ends, the first-call path is put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from raymesh import _native, _options, _state
+from raymesh._later import not_yet
+from raymesh._signature import Signature
+
+_GENERATOR, _COROUTINE = 0x20 | 0x200, 0x80
+"""Of `co_flags`: the function yields (plainly or asynchronously); it is an `async def`."""
+
+_MOST_VARIANTS = 64
+"""How many results of `options` are kept for use again."""
+
+
+class RemoteFunction:
+    """A function that `.remote(...)` runs in another process."""
+
+    remote: Callable[..., Any]
+    """Submits a call; returns an ObjectRef, a list of them (num_returns > 1), or None (0)."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        flags = function.__code__.co_flags
+        if flags & _COROUTINE:
+            raise ValueError(
+                "'async def' should not be used for remote tasks. You can wrap the async function "
+                "with `asyncio.run(f())`, or make it a method of an actor."
+            )
+        _check_returns(options, bool(flags & _GENERATOR))
+        self._function = function
+        self._default_options = options
+        self._is_generator = bool(flags & _GENERATOR)
+        self._function_name = f"{function.__module__}.{function.__qualname__}"
+        self._variants: dict[Any, FunctionWithOptions] = {}
+        self._pickled: bytes | None = None
+        self._signature: Signature | None = None
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+        self.remote = self._first_call
+
+    def options(self, **task_options: Any) -> FunctionWithOptions:
+        """The same function with other options."""
+        key = tuple(task_options.items())
+        try:
+            known = self._variants.get(key)
+        except TypeError:
+            # A value that cannot be hashed, such as `resources`.
+            return self._with_options(task_options)
+        if known is None:
+            known = self._with_options(task_options)
+            if len(self._variants) >= _MOST_VARIANTS:
+                self._variants.clear()
+            self._variants[key] = known
+        return known
+
+    def _with_options(self, task_options: dict[str, Any]) -> FunctionWithOptions:
+        _options.check_task(task_options, in_options=True)
+        merged = merge(self._default_options, task_options)
+        _check_returns(merged, self._is_generator)
+        return FunctionWithOptions(self, merged)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """A node of a task graph."""
+        raise not_yet("bind()", "call .remote() and pass the references on")
+
+    def _first_call(self, *args: Any, **kwargs: Any) -> Any:
+        remote = self._submitter(self._default_options)
+        with _state.lock:
+            self.remote = remote
+            _state.on_end(self)
+        return remote(*args, **kwargs)
+
+    def _reset(self) -> None:
+        self.remote = self._first_call
+
+    def _submitter(self, options: dict[str, Any]) -> Callable[..., Any]:
+        """What submits calls with these options to the runtime that runs now."""
+        _options.require_known(options)
+        num_returns = options.get("num_returns")
+        if num_returns in ("streaming", "dynamic") or (num_returns is None and self._is_generator):
+            raise not_yet(
+                f"calling the generator {self._function_name} as a task",
+                "return a list, or give num_returns=n to get its n items as n references",
+            )
+        _state.ensure_running()
+        if self._signature is None:
+            self._signature = Signature.of(self._function)
+        if self._pickled is None:
+            from raymesh._pickling import dump_definition
+
+            self._pickled = dump_definition(self._function, "function", self._function_name)
+        retries = options.get("max_retries")
+        native = _native.Function(
+            self._pickled,
+            self._function_name,
+            num_returns=1 if num_returns is None else num_returns,
+            resources=_options.task_resources(options),
+            max_retries=_default_retries() if retries is None else retries,
+            retry_exceptions=retryable(options.get("retry_exceptions", False)),
+            task_name=options.get("name") or self._function.__qualname__.rpartition(".")[2],
+        )
+        return checked(native.remote, self._signature)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = self._function_name
+        raise TypeError(
+            "Remote functions cannot be called directly. "
+            f"Instead of running '{name}()', try '{name}.remote()'."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteFunction, (self._function, self._default_options)
+
+
+class FunctionWithOptions:
+    """What `RemoteFunction.options` returns; keeps its native function between calls."""
+
+    remote: Callable[..., Any]
+
+    def __init__(self, function: RemoteFunction, options: dict[str, Any]) -> None:
+        self._remote_function = function
+        self._options = options
+        self.remote = self._first_call
+
+    def _first_call(self, *args: Any, **kwargs: Any) -> Any:
+        remote = self._remote_function._submitter(self._options)
+        with _state.lock:
+            self.remote = remote
+            _state.on_end(self)
+        return remote(*args, **kwargs)
+
+    def _reset(self) -> None:
+        self.remote = self._first_call
+
+    def options(self, **task_options: Any) -> FunctionWithOptions:
+        """The same function with other options."""
+        _options.check_task(task_options, in_options=True)
+        merged = merge(self._options, task_options)
+        _check_returns(merged, self._remote_function._is_generator)
+        return FunctionWithOptions(self._remote_function, merged)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """A node of a task graph."""
+        return self._remote_function.bind(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FunctionWithOptions, (self._remote_function, self._options)
+
+
+def checked(remote: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
+    """`remote` with a check that the arguments fit; itself if there is nothing to check."""
+    if signature.accepts_anything:
+        return remote
+    least, most = signature.counts
+
+    def checked_remote(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or not least <= len(args) <= most:
+            signature.check(args, kwargs)
+        return remote(*args, **kwargs)
+
+    return checked_remote
+
+
+def _check_returns(options: dict[str, Any], is_generator: bool) -> None:
+    num_returns = options.get("num_returns")
+    if num_returns in ("streaming", "dynamic") and not is_generator:
+        raise ValueError(
+            f"num_returns={num_returns!r} can only be used with generator functions (functions "
+            "that use 'yield'). The decorated function is not a generator function."
+        )
+
+
+def merge(defaults: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """`defaults` overridden by `options`; the environment variables of both."""
+    merged = {**defaults, **options}
+    mine, theirs = defaults.get("runtime_env"), options.get("runtime_env")
+    if mine and theirs:
+        merged["runtime_env"] = {**mine, **theirs}
+        if mine.get("env_vars") or theirs.get("env_vars"):
+            both = {**(mine.get("env_vars") or {}), **(theirs.get("env_vars") or {})}
+            merged["runtime_env"]["env_vars"] = both
+    return merged
+
+
+def _default_retries() -> int:
+    import os
+
+    return int(os.environ.get("RAY_TASK_MAX_RETRIES", "3"))
+
+
+def retryable(value: Any) -> bool | tuple[type[BaseException], ...]:
+    """The option `retry_exceptions` as the native part takes it."""
+    return value if isinstance(value, bool) else tuple(value)

@@ -1,0 +1,29 @@
+"""`ray.util`: what exists so far. Missing names say so when they are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from raymesh import _later, _native, _state
+from raymesh._cluster import node_ip_address
+
+
+def list_named_actors(all_namespaces: bool = False) -> list[Any]:
+    """Names of the live named actors of this namespace; of all, as dicts with the namespace."""
+    _state.ensure_running()
+    found = _native.Actor.list_named(all_namespaces)
+    return found if all_namespaces else [actor["name"] for actor in found]
+
+
+def get_node_ip_address() -> str:
+    """The address of the host that runs this code."""
+    return node_ip_address()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _later.UTIL_FUNCTIONS:
+        return _later.function(name, _later.UTIL_FUNCTIONS[name])
+    raise AttributeError(f"module 'raymesh.util' has no attribute {name!r}")
+
+
+__all__ = ["get_node_ip_address", "list_named_actors"]
