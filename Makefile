@@ -21,13 +21,14 @@ ARGS ?=
 
 # --- set-up ------------------------------------------------------------------------------
 
-# Prints the requirements of the named extras (and the run-time ones) from pyproject.toml.
+# Prints the requirements of the extras named in EXTRAS, and the run-time ones, from pyproject.toml.
 define REQUIREMENTS
 try: import tomllib
 except ImportError: from pip._vendor import tomli as tomllib
+import sys
 with open("pyproject.toml", "rb") as f: project = tomllib.load(f)["project"]
 extras = project["optional-dependencies"]
-print("\n".join(project["dependencies"] + extras["test"] + extras["dev"]))
+print("\n".join(project["dependencies"] + [line for name in sys.argv[1:] for line in extras[name]]))
 endef
 export REQUIREMENTS
 
@@ -39,10 +40,18 @@ $(STAMPS)/venv:
 # pip only adds what is missing.
 $(STAMPS)/env: pyproject.toml | $(STAMPS)/venv
 	@echo "== python packages (the first time this downloads several GB)"
-	@$(BIN)/python -c "$$REQUIREMENTS" > $(STAMPS)/requirements.txt
+	@$(BIN)/python -c "$$REQUIREMENTS" test dev > $(STAMPS)/requirements.txt
 	@cmp -s $(STAMPS)/requirements.txt $@ || \
 	  $(BIN)/python -m pip install --quiet -r $(STAMPS)/requirements.txt
 	@cp $(STAMPS)/requirements.txt $@
+
+# The bench does without the other systems where they cannot be installed.
+$(STAMPS)/others: $(STAMPS)/env
+	@echo "== other systems to measure beside Ray"
+	@$(BIN)/python -c "$$REQUIREMENTS" orientation > $(STAMPS)/others.txt
+	@$(BIN)/python -m pip install --quiet -r $(STAMPS)/others.txt \
+	  || echo "   some could not be installed: their rows will say so"
+	@touch $@
 
 $(STAMPS)/native: $(RUST_SRC) $(STAMPS)/env
 	@echo "== extension module (optimized)"
@@ -66,7 +75,7 @@ test: build ## Run the Rust tests, the unit tests and the side-by-side suite
 	$(CARGO) test --manifest-path $(MANIFEST) --workspace --quiet
 	$(BIN)/python -m pytest $(ARGS)
 
-bench: build ## Measure raymesh beside Ray; writes bench-results/ (ARGS="--quick", "-k put", "--busy")
+bench: build $(STAMPS)/others ## Measure raymesh beside Ray; writes bench-results/ (ARGS="--quick", "-k put", "--busy")
 	@$(BIN)/python -m compat_tests.bench $(ARGS)
 
 compare: build ## Print per feature whether raymesh answers as Ray does
