@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from raymesh import _native
+from raymesh import _hooks, _native
 from raymesh._api import get, get_gpu_ids, kill, put, remote, wait
 from raymesh._session import init, is_initialized, shutdown
 from raymesh.actor import get_actor, method
@@ -111,6 +111,7 @@ def _set_up_process() -> None:
         _logging.apply_from_environment()
 
 
+_hooks.install()
 _set_up_process()
 
 __all__ = [

@@ -6,11 +6,10 @@ and read back once a process (`HandleMeta.from_bytes`).
 
 from __future__ import annotations
 
-import pickle
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from raymesh._signature import ANYTHING, Signature
+from raymesh._signature import ANYTHING, NOTHING, Signature
 
 _GENERATOR = 0x20 | 0x200
 """Of `co_flags`: a function that yields, plainly or asynchronously."""
@@ -31,8 +30,8 @@ class MethodMeta(NamedTuple):
 
 
 BUILTIN_METHODS: dict[str, MethodMeta] = {
-    "__ray_ready__": MethodMeta(Signature((), 0, 0, False, (), (), False)),
-    "__ray_terminate__": MethodMeta(Signature((), 0, 0, False, (), (), False)),
+    "__ray_ready__": MethodMeta(NOTHING),
+    "__ray_terminate__": MethodMeta(NOTHING),
     "__ray_call__": MethodMeta(Signature(("fn",), 1, 1, True, (), (), True)),
 }
 """Methods that every actor has, as in Ray."""
@@ -54,6 +53,8 @@ class HandleMeta:
         """What `to_bytes` wrote; the same object for the same bytes."""
         known = _KNOWN.get(data)
         if known is None:
+            import pickle
+
             class_name, methods, retries = pickle.loads(data)
             known = cls(class_name, methods, retries, data)
             if len(_KNOWN) >= _MOST_KNOWN:
@@ -64,6 +65,8 @@ class HandleMeta:
     @classmethod
     def make(cls, class_name: str, methods: dict[str, MethodMeta], retries: int) -> HandleMeta:
         """The description of a new actor."""
+        import pickle
+
         content = (class_name, methods, retries)
         try:
             data = pickle.dumps(content, protocol=5)
@@ -109,8 +112,9 @@ def read_class(cls: type[Any]) -> ClassMeta:
     if init is not None:
         return ClassMeta(methods, is_async, init.signature)
     # `object.__init__` takes nothing; one written in C says itself what it does not take.
-    plain = cls.__init__ is object.__init__ and cls.__new__ is object.__new__
-    return ClassMeta(methods, is_async, BUILTIN_METHODS["__ray_ready__"].signature if plain else ANYTHING)
+    members = _members(cls)
+    plain = all(members[name] is vars(object)[name] for name in ("__init__", "__new__"))
+    return ClassMeta(methods, is_async, NOTHING if plain else ANYTHING)
 
 
 def _members(cls: type[Any]) -> dict[str, Any]:

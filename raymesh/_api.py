@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 def remote(*args: Any, **kwargs: Any) -> Any:
     """Makes a function or a class remote: `@ray.remote`, or `@ray.remote(num_cpus=2)`."""
-    if len(args) == 1 and not kwargs:
+    if len(args) == 1 and not kwargs and callable(args[0]):
         return _make_remote(args[0], {})
     if args or not kwargs:
         raise AssertionError(
@@ -64,9 +64,7 @@ def get(
     timeout: float | None = None,
     _use_object_store: bool = False,
 ) -> list[Any]: ...
-def get(
-    object_refs: Any, *, timeout: float | None = None, _use_object_store: bool = False
-) -> Any:
+def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bool = False) -> Any:
     """The value of a reference, or of a list of them, once it exists.
 
     Raises what the task raised, or GetTimeoutError after `timeout` seconds.
@@ -85,9 +83,7 @@ def get(
     )
 
 
-def put(
-    value: T, *, _owner: Any = None, _tensor_transport: str | None = None
-) -> ObjectRef[T]:
+def put(value: T, *, _owner: Any = None, _tensor_transport: str | None = None) -> ObjectRef[T]:
     """Stores a value; the reference can be passed to tasks and actors without a copy."""
     if type(value) is ObjectRef:
         raise TypeError(
@@ -112,13 +108,10 @@ def wait(
 
     Returns those that are ready, at most `num_returns`, and the others.
     """
-    if not isinstance(ray_waitables, list):
-        what = (
-            f"a single ray.ObjectRef {ray_waitables}"
-            if isinstance(ray_waitables, ObjectRef)
-            else f"{type(ray_waitables)}"
-        )
-        raise TypeError(f"wait() expected a list of ray.ObjectRef, got {what}")
+    given: Any = ray_waitables
+    if not isinstance(given, list):
+        single = f"a single ray.ObjectRef {given}" if isinstance(given, ObjectRef) else type(given)
+        raise TypeError(f"wait() expected a list of ray.ObjectRef, got {single}")
     if timeout is not None and timeout < 0:
         raise ValueError(f"The 'timeout' argument must be nonnegative. Received {timeout}")
     if not ray_waitables:
@@ -130,6 +123,8 @@ def wait(
         raise ValueError(
             "num_returns cannot be greater than the number of ray_waitables provided to ray.wait."
         )
+    if len(ray_waitables) > 1 and len(set(ray_waitables)) < len(ray_waitables):
+        raise ValueError("Wait requires a list of unique ray_waitables.")
     return _native.wait(ray_waitables, int(num_returns), timeout, fetch_local)
 
 
@@ -148,5 +143,3 @@ def get_gpu_ids() -> list[int]:
     """The GPUs that the task or actor that runs this code may use."""
     _state.ensure_running()
     return list(_native.context()["gpu_ids"])
-
-

@@ -63,10 +63,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 def _pickles_itself(cls: type[BaseException]) -> bool:
     names = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__")
-    for base in cls.__mro__:
-        if base.__flags__ & _HEAP_TYPE and any(name in vars(base) for name in names):
-            return True
-    return False
+    own = [base for base in cls.__mro__ if base.__flags__ & _HEAP_TYPE]
+    return any(name in vars(base) for base in own for name in names)
 
 
 def _members(error: BaseException, *, only_picklable: bool) -> list[Any]:

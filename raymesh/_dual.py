@@ -23,7 +23,7 @@ def of(error: exceptions.RayTaskError) -> exceptions.RayTaskError:
     cause = error.cause
     if isinstance(cause, (exceptions.RayTaskError, exceptions.UserCodeException)):
         return error
-    if not isinstance(cause, BaseException) or isinstance(error, type(cause)):
+    if isinstance(error, type(cause)):
         return error
     try:
         return make(error)
@@ -86,10 +86,14 @@ def _make_class(cause_class: type[BaseException]) -> type[exceptions.RayTaskErro
         "__hash__": object.__hash__,
         "__setattr__": object.__setattr__,
     }
+    metaclass: Any = type(cause_class)
     try:
-        return type(cause_class)(name, (exceptions.RayTaskError, cause_class), namespace)  # type: ignore[return-value]
+        cls: type[exceptions.RayTaskError] = metaclass(
+            name, (exceptions.RayTaskError, cause_class), namespace
+        )
     except Exception:
         return None
+    return cls
 
 
 def _rebuild(*args: Any) -> exceptions.RayTaskError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from typing import Any
+from collections.abc import Callable
 
 from raymesh import exceptions as ex
 
@@ -76,9 +76,8 @@ def materialize_error(kind: str, payload: bytes, object_hex: str) -> BaseExcepti
         lost = _LOST[kind](object_hex, None, "")
         lost._text = text or None
         return lost
-    if kind in _ACTOR:
-        return _ACTOR[kind](text)
-    return _TEXT.get(kind, ex.RaySystemError)(text)
+    make = _TEXT.get(kind, ex.RaySystemError)
+    return make(text)
 
 
 def _actor_id_in(text: str) -> str | None:
@@ -99,8 +98,10 @@ _LOST: dict[str, type[ex.ObjectLostError]] = {
     "ObjectLost": ex.ObjectLostError,
     "OwnerDied": ex.OwnerDiedError,
 }
-_ACTOR: dict[str, Any] = {"ActorDied": _actor_died, "ActorUnavailable": _actor_unavailable}
-_TEXT: dict[str, Any] = {
+_TEXT: dict[str, Callable[[str], BaseException]] = {
+    "ActorDied": _actor_died,
+    "ActorUnavailable": _actor_unavailable,
+    "GetTimeout": ex.GetTimeoutError,
     "WorkerCrashed": ex.WorkerCrashedError,
     "StoreFull": ex.ObjectStoreFullError,
     "Cancelled": lambda text: ex.TaskCancelledError(error_message=text),

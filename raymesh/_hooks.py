@@ -1,21 +1,40 @@
-"""The Python functions that the native part calls.
+"""The Python functions that the native part calls, handed to it when `raymesh` is imported.
 
-`install` is run when a driver starts its runtime and when a worker begins. It may be run again.
+Serialization is called for many a value, so its functions are given as they are. The others are
+rare, and load what they need when they are called.
 """
 
 from __future__ import annotations
 
-from raymesh import _native
+from typing import Any
+
+from raymesh import _native, _serialization
 
 
 def install() -> None:
-    """Hands the hooks to the native part."""
-    from raymesh import _errors, _serialization, _session
-
+    """Hands the hooks to the native part. It may be run again, without effect."""
     _native.set_hooks(
         serialize=_serialization.serialize,
         deserialize=_serialization.deserialize,
-        materialize_error=_errors.materialize_error,
-        package_error=_errors.package_error,
-        auto_init=_session.auto_init,
+        materialize_error=_materialize_error,
+        package_error=_package_error,
+        auto_init=_auto_init,
     )
+
+
+def _materialize_error(kind: str, payload: bytes, object_hex: str) -> BaseException:
+    from raymesh import _errors
+
+    return _errors.materialize_error(kind, payload, object_hex)
+
+
+def _package_error(exc: BaseException, function_name: str, **where: Any) -> bytes:
+    from raymesh import _errors
+
+    return _errors.package_error(exc, function_name, **where)
+
+
+def _auto_init() -> None:
+    from raymesh import _session
+
+    _session.auto_init()

@@ -72,7 +72,7 @@ class BaseID:
         raise AttributeError(f"{type(self).__name__} is immutable")
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._bytes == other._bytes  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._bytes == other._bytes
 
     def __hash__(self) -> int:
         return hash(self._bytes)

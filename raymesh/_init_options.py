@@ -80,9 +80,7 @@ def check_address(address: str | None) -> None:
     raise not_yet(f"connecting to a cluster (address={address!r})", "call init() with no address")
 
 
-def check_unavailable(
-    *, local_mode: bool, job_config: Any, runtime_env: Any
-) -> None:
+def check_unavailable(*, local_mode: bool, job_config: Any, runtime_env: Any) -> None:
     """Raises for keywords that ask for something that is missing."""
     if local_mode:
         raise RuntimeError(

@@ -28,7 +28,9 @@ def _quantity(name: str, value: Any) -> str | None:
     if value < 0:
         return f"The quantity of resource {name} cannot be negative"
     if isinstance(value, float) and value != 0 and value < 1e-4:
-        return f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001"
+        return (
+            f"The precision of the fractional quantity of resource {name} cannot go beyond 0.0001"
+        )
     return None
 
 

@@ -24,14 +24,16 @@ class Part(NamedTuple):
     value: Any
 
 
-def dump_definition(definition: Any, what: str, name: str, *, payload: Any = None) -> bytes:
-    """The pickled definition. `what` is "function" or "actor class"; `payload` is pickled instead."""
+def dump_definition(definition: Any, what: str, name: str) -> bytes:
+    """The pickled definition. `what` is "function" or "actor class"."""
     import cloudpickle
 
     try:
-        data: bytes = cloudpickle.dumps(definition if payload is None else payload, protocol=5)
+        data: bytes = cloudpickle.dumps(definition, protocol=5)
     except Exception as error:
-        raise TypeError(f"Could not serialize the {what} {name}: {error}\n{explain(definition)}") from error
+        raise TypeError(
+            f"Could not serialize the {what} {name}: {error}\n{explain(definition)}"
+        ) from error
     if len(data) > _LARGE:
         _warn_large(definition, what, name, len(data))
     return data
@@ -40,7 +42,9 @@ def dump_definition(definition: Any, what: str, name: str, *, payload: Any = Non
 def explain(value: Any) -> str:
     """Lines that name the parts of `value` that do not pickle, and what to do."""
     found = culprits(value)
-    lines = [f"  {part.path} = {_short(part.value)}  ({type(part.value).__qualname__})" for part in found]
+    lines = [
+        f"  {part.path} = {_short(part.value)}  ({type(part.value).__qualname__})" for part in found
+    ]
     if lines:
         lines.insert(0, "These parts of it cannot be pickled:")
     hint = "create such objects inside the function or actor that uses them, or define __reduce__"

@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from raymesh import _init_options, _native, _state
+from raymesh import _native, _state
 
 if TYPE_CHECKING:
+    from raymesh._init_options import Host
     from raymesh._logging import LoggingConfig
     from raymesh._output import Printer
     from raymesh.context import RayContext
@@ -63,6 +64,8 @@ def init(
     """
     given = dict(locals())
     given.update(given.pop("kwargs"))
+    from raymesh import _init_options
+
     private = _init_options.split_unknown(kwargs)
     with _state.lock:
         if _native.is_running():
@@ -86,7 +89,7 @@ def init(
             _logging.configure(logging_level, logging_format)
         if logging_config is not None:
             _apply_logging_config(logging_config)
-        _warn(given, include_dashboard)
+        _warn(_init_options.ignored(given), include_dashboard)
         _start(
             host,
             namespace=chosen_namespace,
@@ -145,18 +148,17 @@ def _again(ignore_reinit_error: bool) -> RayContext:
 
 
 def _start(
-    host: _init_options.Host,
+    host: Host,
     *,
     namespace: str,
     labels: dict[str, str],
     host_name: str,
     show_output: bool,
 ) -> None:
-    from raymesh import _hooks, _machine, _preload
+    from raymesh import _machine, _preload
     from raymesh._output import Printer
 
     global _driver, _at_exit
-    _hooks.install()
     cpus = int(host.resources.get("CPU", 0))
     _native.start_driver(
         resources=host.resources,
@@ -193,10 +195,9 @@ def _apply_logging_config(config: LoggingConfig) -> None:
     _logging.apply(config)
 
 
-def _warn(given: Mapping[str, Any], include_dashboard: bool | None) -> None:
+def _warn(ignored: list[str], include_dashboard: bool | None) -> None:
     from raymesh._logging import logger
 
-    ignored = _init_options.ignored(given)
     if ignored:
         logger().info("init(): without effect in raymesh: %s.", ", ".join(ignored))
     if include_dashboard:

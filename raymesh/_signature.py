@@ -59,7 +59,9 @@ class Signature(NamedTuple):
         except (TypeError, ValueError):
             return ANYTHING
         kinds = inspect.Parameter
-        places = [p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+        places = [
+            p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        ]
         places = places[skip:]
         keywords = [p for p in parameters if p.kind is kinds.KEYWORD_ONLY]
         return cls(
@@ -130,3 +132,6 @@ class Signature(NamedTuple):
 
 ANYTHING = Signature((), 0, 0, True, (), (), True)
 """Takes every call."""
+
+NOTHING = Signature((), 0, 0, False, (), (), False)
+"""Takes no argument."""

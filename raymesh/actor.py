@@ -59,6 +59,11 @@ class ActorClass:
         """A node of a task graph."""
         raise not_yet("bind()", "call .remote() and pass the handle on")
 
+    @property
+    def __ray_actor_class__(self) -> type[Any]:
+        """The class without its decorator."""
+        return self._class
+
     def _meta(self) -> ClassMeta:
         # Not earlier: when a class that refers to itself is unpickled, its members come last.
         if self._meta_of_class is None:
@@ -110,9 +115,7 @@ class ActorClass:
             from raymesh._pickling import dump_definition
 
             full_name = f"{self._class.__module__}.{self._class.__qualname__}"
-            self._pickled = dump_definition(
-                self._class, "actor class", full_name, payload=_ClassInWorker(self._class)
-            )
+            self._pickled = dump_definition(self._class, "actor class", full_name)
         resources, placement = _options.actor_resources(options)
         retries = options.get("max_task_retries") or 0
         handle_meta = self._handle_metas.get(retries)
@@ -145,8 +148,7 @@ class ActorClass:
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         name = self._class.__name__
         raise TypeError(
-            "Actors cannot be instantiated directly. "
-            f"Instead of '{name}()', use '{name}.remote()'."
+            f"Actors cannot be instantiated directly. Instead of '{name}()', use '{name}.remote()'."
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -200,10 +202,11 @@ class ActorHandle:
         # Only reached for methods that were not used yet: they then stay in `__dict__`.
         meta = self.__dict__.get("_ray_meta")
         method = meta.methods.get(name) if meta is not None else None
-        if method is None:
+        if meta is None or method is None:
             known = "" if meta is None else f". Methods of {meta.class_name}: {_listed(meta)}"
             raise AttributeError(f"'ActorHandle' object has no attribute {name!r}{known}")
         bound = ActorMethod(self._ray_native, meta, name, method)
+        # As a plain attribute from now on.
         self.__dict__[name] = bound
         return bound
 
@@ -327,7 +330,9 @@ def method(*args: Any, **kwargs: Any) -> Any:
 def exit_actor() -> NoReturn:
     """Ends the actor that runs this code, by its own will: it is not restarted."""
     if not _native.is_worker() or _native.current_actor() is None:
-        raise TypeError("exit_actor() was called outside of an actor. Call it in an actor's method.")
+        raise TypeError(
+            "exit_actor() was called outside of an actor. Call it in an actor's method."
+        )
     _native.exit_actor()
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
@@ -396,48 +401,6 @@ def _listed(meta: HandleMeta) -> str:
     names = sorted(name for name in meta.methods if not name.startswith("_"))
     return ", ".join(names) or "none"
 
-
-class _ClassInWorker:
-    """Pickles as the class itself, given the methods that every actor has where it is loaded."""
-
-    def __init__(self, cls: type[Any]) -> None:
-        self.cls = cls
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return load_class, (self.cls,)
-
-
-def load_class(cls: type[Any]) -> type[Any]:
-    """The class of an actor, in its worker."""
-    missing = {name: value for name, value in _BUILTINS.items() if not hasattr(cls, name)}
-    try:
-        for name, value in missing.items():
-            setattr(cls, name, value)
-    except (AttributeError, TypeError):
-        # A class that cannot be changed.
-        derived = type(cls)(cls.__name__, (cls,), {**missing, "__module__": cls.__module__})
-        derived.__qualname__ = cls.__qualname__
-        return derived
-    return cls
-
-
-def _ray_ready(self: Any) -> bool:
-    return True
-
-
-def _ray_terminate(self: Any) -> NoReturn:
-    exit_actor()
-
-
-def _ray_call(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    return fn(self, *args, **kwargs)
-
-
-_BUILTINS: dict[str, Any] = {
-    "__ray_ready__": _ray_ready,
-    "__ray_terminate__": _ray_terminate,
-    "__ray_call__": _ray_call,
-}
 
 __all__ = [
     "ActorClass",

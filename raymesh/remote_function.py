@@ -107,7 +107,8 @@ class RemoteFunction:
             resources=_options.task_resources(options),
             max_retries=_default_retries() if retries is None else retries,
             retry_exceptions=retryable(options.get("retry_exceptions", False)),
-            task_name=options.get("name") or self._function.__qualname__.rpartition(".")[2],
+            # The usual name needs no bytes in the calls.
+            task_name=options.get("name") or self._function_name,
         )
         return checked(native.remote, self._signature)
 

@@ -47,7 +47,12 @@ class RuntimeContext:
 
     def get_task_name(self) -> str | None:
         """The name of the task, as set by its option `name`; None in a driver."""
-        return self._in_task("task_name")
+        name = self._in_task("task_name")
+        if name is None or name != self.get_task_function_name():
+            return name
+        # Without the module: `f`, `Counter.add`.
+        module = name.split(".<locals>.")[0].rpartition(".")[0]
+        return name.removeprefix(f"{module}.") if self._of("actor_id") is None else name
 
     def get_task_function_name(self) -> str | None:
         """The function or method of the task; None in a driver."""

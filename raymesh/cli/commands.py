@@ -13,9 +13,7 @@ def group() -> None:
     """The Ray API on a single-controller mesh runtime."""
 
 
-@group.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@group.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("words", metavar="SCRIPT [ARGS]...", nargs=-1, required=True)
 def run(words: tuple[str, ...]) -> None:
     """Run a program written against `import ray` on raymesh.

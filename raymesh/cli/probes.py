@@ -8,7 +8,6 @@ import glob
 import os
 import platform
 import resource
-import sys
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
@@ -43,8 +42,6 @@ def _raymesh() -> Finding:
 
 def _python() -> Finding:
     found = f"{platform.python_implementation()} {platform.python_version()}"
-    if sys.version_info < (3, 10):
-        return Finding("warn", "Python", found, "use Python 3.10 or newer")
     return Finding("ok", "Python", found)
 
 

@@ -7,6 +7,7 @@ this runner.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from types import ModuleType, TracebackType
@@ -81,8 +82,7 @@ def _forget_runner_path() -> None:
 
 
 def _started_with_m() -> bool:
-    words = sys.orig_argv
-    return any(word == "-m" and after == "raymesh" for word, after in zip(words, words[1:], strict=False))
+    return ("-m", "raymesh") in itertools.pairwise(sys.orig_argv)
 
 
 def _show_and_exit(error: Exception) -> NoReturn:
