@@ -44,9 +44,7 @@ impl Segment {
         let at = self.locate_block(block)?;
         // SAFETY: inside the mapping; until the block is made known, its allocator alone touches it
         // (module docs).
-        Ok(write(unsafe {
-            std::slice::from_raw_parts_mut(self.map().as_ptr().add(at), block.len as usize)
-        }))
+        Ok(write(unsafe { std::slice::from_raw_parts_mut(self.map().as_ptr().add(at), block.len as usize) }))
     }
 
     /// A private copy of a block's pages, made page by page on the first write. The block's bytes are

@@ -52,6 +52,7 @@ struct Parking {
     helper: AtomicU32,
 }
 
+#[cfg_attr(loom, allow(dead_code))]
 impl Doorbell {
     /// After mail (or room, or a kick) has been published: whom to wake. The answer's bit is cleared
     /// and its futex word advanced: the caller owes the wake-up. `has_event` tells that the caller
@@ -157,12 +158,8 @@ impl Doorbell {
         let state = self.state.load(Ordering::Relaxed);
         if state & MAIN_PARKED != 0 && state / ATTENDED_ONE == 1 {
             // Fails only if somebody came or rang: then the bit is theirs.
-            let _ = self.state.compare_exchange(
-                state,
-                state & !MAIN_PARKED,
-                Ordering::SeqCst,
-                Ordering::Relaxed,
-            );
+            let _ =
+                self.state.compare_exchange(state, state & !MAIN_PARKED, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 

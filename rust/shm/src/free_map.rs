@@ -176,7 +176,9 @@ impl FreeMap {
         let mut cooled = Vec::new();
         while self.warm.total > keep {
             let excess = self.warm.total - keep;
-            let Some((start, len)) = self.warm.by_offset.last_key_value().map(|(s, l)| (*s, *l)) else { break };
+            let Some((start, len)) = self.warm.by_offset.last_key_value().map(|(s, l)| (*s, *l)) else {
+                break;
+            };
             let cut = len.min(excess);
             self.warm.subtract(start + len - cut, cut);
             cooled.push((start + len - cut, cut));

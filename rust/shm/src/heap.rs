@@ -35,13 +35,7 @@ impl Heap {
     /// The empty heap of process `home`.
     #[must_use]
     pub fn new(home: ProcId) -> Self {
-        Self {
-            home,
-            free: FreeMap::default(),
-            extents: BTreeMap::new(),
-            live: HashMap::new(),
-            leased: 0,
-        }
+        Self { home, free: FreeMap::default(), extents: BTreeMap::new(), live: HashMap::new(), leased: 0 }
     }
 
     /// Adds memory that the agent has leased. It overlaps no extent of this heap.
@@ -109,8 +103,7 @@ impl Heap {
             let extents = &self.extents;
             let end_of = |(start, len): (&u64, &u64)| start + len;
             self.free.remove(extent.offset, extent.len, |wall| {
-                extents.contains_key(&wall)
-                    || extents.range(..wall).next_back().map(end_of) == Some(wall)
+                extents.contains_key(&wall) || extents.range(..wall).next_back().map(end_of) == Some(wall)
             });
             self.leased -= extent.len;
             taken.push(extent);

@@ -21,9 +21,13 @@ use crate::sync::{Ordering, fence};
 pub enum SegmentError {
     #[error("cannot make a segment with {slots} slots and {arena} bytes of object memory")]
     Shape { slots: u32, arena: u64 },
-    #[error("cannot get shared memory ({0})\nhint: lower object_store_memory, or raise the limits of this process")]
+    #[error(
+        "cannot get shared memory ({0})\nhint: lower object_store_memory, or raise the limits of this process"
+    )]
     Memory(#[from] std::io::Error),
-    #[error("the descriptor is not a raymesh segment of layout {VERSION}: agent and worker are of different versions")]
+    #[error(
+        "the descriptor is not a raymesh segment of layout {VERSION}: agent and worker are of different versions"
+    )]
     Foreign,
 }
 
@@ -35,7 +39,9 @@ pub enum OpenError {
     NoSuchSlot { slot: u32, slots: u32 },
     #[error("slot {slot} is in use by another process")]
     InUse { slot: u32 },
-    #[error("a sender still holds the ring of slot {slot}\nhint: use another slot; this one becomes free when the sender goes on or dies")]
+    #[error(
+        "a sender still holds the ring of slot {slot}\nhint: use another slot; this one becomes free when the sender goes on or dies"
+    )]
     Busy { slot: u32 },
 }
 
@@ -156,8 +162,7 @@ impl Segment {
     /// Whether `proc` has an open mailbox here.
     #[must_use]
     pub fn is_open(&self, proc: ProcId) -> bool {
-        self.ring_of(proc)
-            .is_some_and(|ring| ring.is_owned_by(proc))
+        self.ring_of(proc).is_some_and(|ring| ring.is_owned_by(proc))
     }
 
     /// Agent: opens the mailbox of `proc`, empty.

@@ -1,7 +1,7 @@
 //! Descriptors that cross `fork` and `exec`, and eventfds.
 
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::event::EventfdFlags;
 use rustix::io::FdFlags;
@@ -47,6 +47,33 @@ pub fn eventfd_signal(fd: impl AsFd) {
 /// Takes back what was signalled; answers whether there was anything.
 pub fn eventfd_clear(fd: impl AsFd) -> bool {
     rustix::io::read(fd, &mut [0; 8]).is_ok()
+}
+
+/// A counter with a file descriptor: readable while signalled. Not inherited by other programs.
+#[derive(Debug)]
+pub struct EventFd(OwnedFd);
+
+impl EventFd {
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn new() -> io::Result<Self> {
+        eventfd().map(Self)
+    }
+
+    pub fn signal(&self) {
+        eventfd_signal(&self.0);
+    }
+
+    /// Takes the signal away. True if there was one.
+    pub fn clear(&self) -> bool {
+        eventfd_clear(&self.0)
+    }
+}
+
+impl AsRawFd for EventFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
 }
 
 #[cfg(test)]

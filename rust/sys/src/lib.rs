@@ -5,6 +5,7 @@
 //! - [`mapping`]: memory maps that unmap themselves.
 //! - [`fd`]: descriptors that cross `fork` and `exec`; eventfd.
 //! - [`process`]: pidfd, parent-death signal, subreaper, thread name.
+//! - [`signals`]: which threads get them.
 //! - [`cpu`]: cores at this process's disposal; the pause between two polls.
 //!
 //! With `raymesh-shm`, the only crate that contains `unsafe`.
@@ -16,6 +17,7 @@ pub mod futex;
 pub mod mapping;
 pub mod memfd;
 pub mod process;
+pub mod signals;
 
 pub use cpu::{online_cpus, spin_hint};
 pub use mapping::{Mapping, PAGE};

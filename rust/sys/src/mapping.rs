@@ -107,21 +107,6 @@ impl Mapping {
         self.advise(0..self.len, Advice::LinuxDontDump)
     }
 
-    /// Backs the range with huge pages now, whatever the system-wide policy says; what was never
-    /// written is zero-filled on the way. Only whole aligned huge pages of the range are converted.
-    ///
-    /// # Errors
-    /// When no huge page can be found, or the kernel is older than 6.1. Contents are intact anyway.
-    pub fn collapse(&self, range: Range<usize>) -> io::Result<()> {
-        const MADV_COLLAPSE: libc::c_int = 25;
-        let (start, len) = self.pages(range)?;
-        // SAFETY: the range lies in this mapping; collapsing does not change contents.
-        if unsafe { libc::madvise(start, len, MADV_COLLAPSE) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-
     fn advise(&self, range: Range<usize>, advice: Advice) -> io::Result<()> {
         let (start, len) = self.pages(range)?;
         // SAFETY: the range lies in this mapping; none of the advices used here changes contents.

@@ -97,9 +97,8 @@ struct Draining<'a> {
 
 impl<'a> Draining<'a> {
     fn begin(endpoint: &'a Endpoint) -> Option<Self> {
-        if endpoint.draining.swap(true, Ordering::SeqCst) {
-            return None;
-        }
+        let free = endpoint.draining.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed);
+        free.ok()?;
         let inbox = endpoint.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         Some(Self { endpoint, inbox })
     }

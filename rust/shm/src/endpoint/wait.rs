@@ -59,6 +59,13 @@ impl Attend<'_> {
         spun.unwrap_or_else(|| self.park(timeout, look))
     }
 
+    /// Spins as [`Self::wait`] does, but does not park. True: there is mail.
+    pub fn glance(&self) -> bool {
+        let endpoint = self.endpoint;
+        let look = || endpoint.has_loose_mail().then_some(());
+        look().or_else(|| endpoint.spinner.spin(endpoint.segment.tokens(), endpoint.slot, look)).is_some()
+    }
+
     fn park(&self, timeout: Option<Duration>, look: impl Fn() -> Option<WaitOutcome>) -> WaitOutcome {
         let start = Instant::now();
         let bell = self.endpoint.my_bell();
@@ -138,7 +145,9 @@ impl Endpoint {
             seen = now;
             match futex::wait(bell.helper_word(), word, Some(GRACE)) {
                 Ok(Woken::Interrupted) => return WaitOutcome::Interrupted,
-                _ if timeout.is_some_and(|timeout| start.elapsed() >= timeout) => return WaitOutcome::TimedOut,
+                _ if timeout.is_some_and(|timeout| start.elapsed() >= timeout) => {
+                    return WaitOutcome::TimedOut;
+                }
                 _ => {}
             }
         }

@@ -20,8 +20,10 @@ fn wake_all_reaches_every_waiter() {
     let word = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| while word.load(Ordering::Acquire) == 0 {
-                wait(&word, 0, Some(Duration::from_secs(20))).unwrap();
+            scope.spawn(|| {
+                while word.load(Ordering::Acquire) == 0 {
+                    wait(&word, 0, Some(Duration::from_secs(20))).unwrap();
+                }
             });
         }
         word.store(1, Ordering::Release);
