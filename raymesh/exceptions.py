@@ -474,5 +474,7 @@ def _restore(cls: type[RayError], args: tuple[Any, ...], state: dict[str, Any]) 
 
 
 RAY_EXCEPTION_TYPES = [
-    value for value in list(vars().values()) if isinstance(value, type) and issubclass(value, RayError)
+    value
+    for value in list(vars().values())
+    if isinstance(value, type) and issubclass(value, RayError)
 ]
