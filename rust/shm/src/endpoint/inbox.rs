@@ -14,7 +14,7 @@ use crate::sync::Ordering;
 #[derive(Debug, Default)]
 pub struct Inbox {
     /// Messages of which some pieces are here, by sender.
-    partial: HashMap<ProcId, Vec<u8>>,
+    pub(super) partial: HashMap<ProcId, Vec<u8>>,
 }
 
 /// Reserved for a message in pieces before the pieces are here; beyond, memory grows with them.
