@@ -43,8 +43,8 @@ impl Controller {
 
     /// Whether the word of its creator may still be on its way.
     pub(super) fn may_yet_be_created(&self, id: ActorId) -> bool {
-        let last = self.procs.get(id.creator).and_then(|creator| creator.last_actor);
-        self.procs.death(id.creator).is_none() && last.is_none_or(|last| id.seq > last)
+        let created = self.procs.get(id.creator).is_some_and(|creator| creator.created.contains(id.seq));
+        !created && self.procs.death(id.creator).is_none()
     }
 
     /// A creator has died: what others heard of but it never created is dead.

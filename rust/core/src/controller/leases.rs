@@ -168,8 +168,12 @@ impl Controller {
         if !matches!(hold.whom, For::Task { caller, .. } if caller == from) || hold.ending {
             return;
         }
-        let host = hold.host;
+        let (host, whom) = (hold.host, hold.whom);
         self.release(lease, "returned");
+        if let For::Task { caller, key, .. } = whom {
+            // Whoever gives a lease back and wants more waits behind those it was given back for.
+            self.requeue(caller, key, true);
+        }
         order(effects, host, ToHost::EndLease { lease, kill: false });
     }
 

@@ -28,10 +28,9 @@ impl Controller {
     pub(super) fn create_actor(&mut self, from: ProcId, spec: Box<ActorSpec>, effects: &mut Effects) {
         let id = spec.actor;
         let Some(creator) = self.procs.get_mut(from) else { return };
-        if creator.last_actor.is_some_and(|last| id.seq <= last) || id.creator != from {
+        if id.creator != from || !creator.created.insert(id.seq) {
             return;
         }
-        creator.last_actor = Some(id.seq);
         creator.job.get_or_insert(spec.job);
         let early = self.actors.take_early(id).unwrap_or_default();
         if !spec.name.is_empty()
@@ -54,10 +53,10 @@ impl Controller {
             notice: Notice::default(),
             spec,
         });
-        for watcher in early.watchers {
+        self.watch_actor(from, id, effects);
+        for watcher in early.watchers.into_iter().filter(|watcher| *watcher != from) {
             send(effects, watcher, FromController::ActorState { actor: id, state: ActorState::Pending });
         }
-        self.watch_actor(from, id, effects);
         self.history.add(self.now, Subject::Actor(id), "pending", || format!("created by {from:?}"));
         self.enqueue_actor(id, effects);
         if let Some(Kill { by, no_restart }) = early.kill {

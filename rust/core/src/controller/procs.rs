@@ -28,9 +28,9 @@ pub(super) struct Proc {
     /// As a caller: its shapes, and its leases.
     pub demands: BTreeMap<u32, Demand>,
     pub leases: BTreeSet<LeaseId>,
-    /// As a creator: its living actors, and the number of its latest.
+    /// As a creator: its living actors, and the numbers of all it ever created.
     pub actors: BTreeSet<ActorId>,
-    pub last_actor: Option<u32>,
+    pub created: Numbers,
     /// Actors whose state it wants to be told.
     pub watched_actors: BTreeSet<ActorId>,
     /// Functions that it waits for.
@@ -110,5 +110,37 @@ impl Procs {
             }
         }
         proc
+    }
+}
+
+/// A set of numbers that come about in order, from 1.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    /// All from 1 up to here (excluded).
+    below: u32,
+    above: BTreeSet<u32>,
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self { below: 1, above: BTreeSet::new() }
+    }
+}
+
+impl Numbers {
+    pub fn contains(&self, number: u32) -> bool {
+        (1..self.below).contains(&number) || self.above.contains(&number)
+    }
+
+    /// Adds the number; false if it was there.
+    pub fn insert(&mut self, number: u32) -> bool {
+        if self.contains(number) {
+            return false;
+        }
+        self.above.insert(number);
+        while self.above.remove(&self.below) {
+            self.below += 1;
+        }
+        true
     }
 }

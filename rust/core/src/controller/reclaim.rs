@@ -11,6 +11,9 @@ use super::{Controller, Effects, send};
 /// each for a while, or they would do nothing but change hands.
 const SPACING: u64 = 2_000_000;
 
+/// So many callers are looked at without a second thought.
+const FEW: usize = 16;
+
 #[derive(Debug, Default)]
 pub(super) struct Reclaim {
     /// Callers with leases that were not asked since they got the latest of them.
@@ -55,9 +58,12 @@ impl Controller {
         if unmet.is_empty() {
             return;
         }
-        self.reclaim.last = Some(self.now);
         let asked: Vec<_> =
             self.reclaim.unasked.iter().copied().filter(|it| self.should_give(*it, &unmet)).collect();
+        // A round that had many to look at, or changed something, is not repeated at once.
+        if !asked.is_empty() || self.reclaim.unasked.len() > FEW {
+            self.reclaim.last = Some(self.now);
+        }
         for caller in asked {
             self.reclaim.unasked.remove(&caller);
             send(effects, caller, FromController::ReclaimLeases);

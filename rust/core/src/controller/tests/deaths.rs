@@ -1,0 +1,148 @@
+use super::*;
+
+#[test]
+fn a_worker_that_dies_frees_its_lease_and_the_caller_is_told() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let lease = world.demand(driver(), 0, &cpu(1.0), 1);
+    world.bound(&lease[0], proc(0, 2));
+    world.die(proc(0, 2), SIGKILL);
+    assert_eq!(world.told(driver()), [FromController::Died { proc: proc(0, 2), cause: SIGKILL }]);
+    assert_eq!(world.free("CPU"), 1.0);
+    // The caller's own return of it comes too late and changes nothing.
+    world.give_back(&lease[0]);
+    assert_eq!(world.free("CPU"), 1.0);
+}
+
+#[test]
+fn leases_of_a_dead_caller_end_with_their_workers() {
+    let mut world = World::new(&[("CPU", 2.0)]);
+    let caller = proc(0, 9);
+    let leases = world.demand(caller, 0, &cpu(1.0), 2);
+    world.bound(&leases[0], proc(0, 2));
+    world.die(caller, SIGKILL);
+    let kills = world.ordered().iter().filter(|m| matches!(m, ToHost::EndLease { kill: true, .. })).count();
+    assert_eq!(kills, 2);
+    // Held until they are dead.
+    assert_eq!(world.free("CPU"), 0.0);
+    world.die(proc(0, 2), SIGKILL);
+    world.host(HOST, FromHost::LeaseFailed { lease: leases[1].lease, reason: "ended".to_owned() });
+    assert_eq!(world.free("CPU"), 2.0);
+    assert!(world.controller.next_deadline().is_none());
+}
+
+#[test]
+fn demands_of_a_dead_caller_are_forgotten() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let held = world.demand(driver(), 0, &cpu(1.0), 1);
+    world.demand(proc(0, 9), 0, &cpu(1.0), 5);
+    world.die(proc(0, 9), SIGKILL);
+    assert!(world.give_back(&held[0]).is_empty());
+    assert!(world.describe()[0].pending.is_empty());
+}
+
+#[test]
+fn watchers_are_told_of_deaths_also_of_those_long_past() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let old = ProcId::new(HOST, 4, 7);
+    world.host(HOST, FromHost::ProcStarted { proc: old, pid: 70, driver: false });
+    world.say(driver(), ToController::Watch { proc: old });
+    assert!(world.told(driver()).is_empty());
+    world.die(old, SIGKILL);
+    let died = FromController::Died { proc: old, cause: SIGKILL };
+    assert_eq!(world.told(driver()), [died.clone()]);
+    world.say(driver(), ToController::Watch { proc: old });
+    assert_eq!(world.told(driver()), [died]);
+    // An earlier process of the same slot, which was never heard of.
+    world.say(driver(), ToController::Watch { proc: ProcId::new(HOST, 2, 7) });
+    assert_eq!(world.told(driver()).len(), 1);
+    // A later one lives, or will.
+    world.say(driver(), ToController::Watch { proc: ProcId::new(HOST, 5, 7) });
+    assert!(world.told(driver()).is_empty());
+    // A host that is not there.
+    world.say(driver(), ToController::Watch { proc: proc(8, 2) });
+    let cause = DeathCause::HostLost;
+    assert_eq!(world.told(driver()), [FromController::Died { proc: proc(8, 2), cause }]);
+}
+
+#[test]
+fn actors_die_with_their_creator_and_so_do_theirs() {
+    let mut world = World::new(&[("CPU", 3.0)]);
+    let (first, second) = (proc(0, 2), proc(0, 3));
+    world.alive(actor(driver(), 1), first);
+    world.alive(actor(first, 1), second);
+    world.alive(ActorSpec { detached: true, ..actor(driver(), 2) }, proc(0, 4));
+    world.die(driver(), DeathCause::Exited { code: 0 });
+    let ordered = world.ordered();
+    assert!(ordered.contains(&ToHost::KillWorker { proc: first }));
+    assert!(!ordered.contains(&ToHost::KillWorker { proc: proc(0, 4) }));
+    assert!(ordered.contains(&ToHost::JobEnded { job: JobId(1) }));
+    world.die(first, DeathCause::Killed);
+    assert_eq!(world.ordered(), [ToHost::KillWorker { proc: second }]);
+    world.die(second, DeathCause::Killed);
+    world.host(HOST, FromHost::ProcStarted { proc: proc(0, 9), pid: 9, driver: true });
+    world.demand(proc(0, 9), 0, &cpu(1.0), 9);
+    assert_eq!(world.binds().len(), 2);
+}
+
+#[test]
+fn a_pending_actor_dies_with_its_creator() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    world.alive(actor(driver(), 1), proc(0, 2));
+    let creator = proc(0, 9);
+    world.create(actor(creator, 1));
+    let id = ActorId { creator, seq: 1 };
+    world.say(driver(), ToController::WatchActor { actor: id });
+    world.die(creator, SIGKILL);
+    assert!(text(&world.states(driver(), id)[0]).contains("created it was killed by SIGKILL"));
+}
+
+#[test]
+fn a_lost_host_takes_its_processes_and_what_they_had_elsewhere() {
+    let mut world = World::new(&[("CPU", 2.0)]);
+    world.join(1, &[("CPU", 2.0), ("x", 1.0)]);
+    let far = proc(1, 5);
+    let spec = ActorSpec { max_restarts: 1, ..actor(driver(), 1) };
+    let there = set(&[("CPU", 1.0), ("x", 1.0)]);
+    world.alive(ActorSpec { resources: there.clone(), placement: there, ..spec }, proc(1, 2));
+    world.host(HostId(1), FromHost::ProcStarted { proc: far, pid: 5, driver: false });
+    world.say(driver(), ToController::Watch { proc: far });
+    let lease = world.demand(far, 0, &cpu(1.0), 2);
+    world.bound(&lease[0], proc(lease[0].host.0, 30));
+    world.event(Event::HostLost { host: HostId(1) });
+    let told = world.told(driver());
+    assert!(told.contains(&FromController::Died { proc: far, cause: DeathCause::HostLost }));
+    // Its actor wants to restart, but the only host for it is gone.
+    let never = |m: &FromController| matches!(m, FromController::ActorUnplaceable { never: true, .. });
+    assert!(told.iter().any(never), "{told:?}");
+    let hosts = world.describe();
+    assert!(hosts[0].alive && !hosts[1].alive && hosts.len() == 2);
+}
+
+#[test]
+fn work_that_had_no_worker_yet_moves_when_its_host_is_lost() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    world.join(1, &[("CPU", 1.0)]);
+    let first = world.demand(driver(), 0, &cpu(1.0), 1);
+    let caller = proc(1, 3);
+    world.host(HostId(1), FromHost::ProcStarted { proc: caller, pid: 3, driver: false });
+    let second = world.demand(driver(), 0, &cpu(1.0), 2);
+    assert_eq!((first[0].host, second[0].host), (HostId(0), HostId(1)));
+    world.event(Event::HostLost { host: HostId(1) });
+    assert!(world.binds().is_empty());
+    assert_eq!(world.give_back(&first[0]).len(), 1);
+}
+
+#[test]
+fn getters_of_a_function_wait_until_it_is_put() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let id = FunctionId([7; 16]);
+    let getter = proc(0, 2);
+    world.say(getter, ToController::GetFunction { request: RequestId(3), id });
+    world.say(proc(0, 3), ToController::GetFunction { request: RequestId(4), id });
+    assert!(world.said.is_empty());
+    world.die(proc(0, 3), SIGKILL);
+    let body = bytes::Bytes::from_static(b"code");
+    world.say(driver(), ToController::PutFunction { id, body: body.clone() });
+    assert_eq!(world.said.len(), 1);
+    assert_eq!(world.told(getter), [FromController::Function { request: RequestId(3), id, body }]);
+}

@@ -1,0 +1,42 @@
+//! Not timed: each is seconds if the cost is as it should be, and does not end if it is quadratic.
+
+use super::*;
+
+#[test]
+fn a_hundred_thousand_demands_on_a_thousand_hosts_are_served() {
+    let mut world = World::new(&[("CPU", 16.0)]);
+    for host in 1..1000 {
+        world.join(host, &[("CPU", 16.0)]);
+    }
+    let mut live = Vec::new();
+    for caller in 0..1000 {
+        for key in 0..100 {
+            let amount = cpu(1.0 + f64::from(key % 4));
+            live.extend(world.demand(proc(caller, 9), key, &amount, 1));
+        }
+    }
+    let mut served = live.len();
+    while let Some(bind) = live.pop() {
+        let next = world.give_back(&bind);
+        served += next.len();
+        live.extend(next);
+    }
+    assert_eq!(served, 100_000);
+    assert!(world.describe().iter().all(|host| host.available == host.total && host.pending.is_empty()));
+}
+
+#[test]
+fn ten_thousand_actors_come_and_go() {
+    let mut world = World::new(&[("CPU", 100.0)]);
+    for seq in 1..=10_000 {
+        let spec = ActorSpec { resources: ResourceSet::new(), ..named(driver(), seq, &format!("n{seq}")) };
+        world.alive(spec, proc(0, seq));
+    }
+    world.die(driver(), SIGKILL);
+    assert_eq!(world.ordered().len(), 10_001);
+    for seq in 1..=10_000 {
+        world.die(proc(0, seq), DeathCause::Killed);
+    }
+    world.host(HOST, FromHost::ProcStarted { proc: ProcId::new(HOST, 1, 1), pid: 1, driver: true });
+    assert!(world.controller.next_deadline().is_none());
+}
