@@ -15,6 +15,7 @@ from typing import Any
 import cloudpickle
 
 from raymesh._dual import allocate, native_fields
+from raymesh.exceptions import UnserializableException
 
 
 def dump(error: BaseException) -> bytes:
@@ -32,6 +33,22 @@ def load(data: bytes) -> BaseException:
     if not isinstance(error, BaseException):
         raise TypeError(f"the class of the exception pickles itself as {type(error).__name__}")
     return error
+
+
+def pack(error: BaseException) -> bytes:
+    """As `dump`; empty when it cannot be pickled at all."""
+    try:
+        return dump(error)
+    except Exception:
+        return b""
+
+
+def unpack(data: bytes, text: str) -> BaseException:
+    """As `load`; an exception that says `text` when it cannot be rebuilt here."""
+    try:
+        return load(data)
+    except Exception:
+        return UnserializableException(text)
 
 
 def _checked(data: bytes) -> bytes:

@@ -66,8 +66,7 @@ def _make_class(cause_class: type[BaseException]) -> type[exceptions.RayTaskErro
         return getattr(cause, name)
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
-        plain = exceptions.RayTaskError.__reduce__(self)
-        return _rebuild, plain[1]
+        return exceptions._restore_task_error, (*exceptions.RayTaskError._packed(self), True)
 
     def __repr__(self: Any) -> str:
         return f"{type(self).__name__}({self.__dict__['cause']!r})"
@@ -94,10 +93,6 @@ def _make_class(cause_class: type[BaseException]) -> type[exceptions.RayTaskErro
     except Exception:
         return None
     return cls
-
-
-def _rebuild(*args: Any) -> exceptions.RayTaskError:
-    return exceptions.RayTaskError(*args).as_instanceof_cause()
 
 
 def allocate(cls: type[Any], args: tuple[Any, ...]) -> Any:

@@ -35,25 +35,18 @@ def package_error(
     cause = exc.cause if isinstance(exc, ex.RayTaskError) else exc
     _drop_frames(exc)
     _drop_frames(cause)
-    try:
-        pickled = _causes.dump(cause)
-    except Exception:
-        pickled = b""
+    pickled = _causes.pack(cause)
     fields = (function_name, text, pid, _own_ip() if ip is None else ip, actor_repr, actor_id)
     return pickle.dumps((fields, pickled), protocol=5)
 
 
 def task_error(payload: bytes) -> ex.RayTaskError:
     """The error that `package_error` packed, not yet as an instance of its cause's class."""
+    from raymesh import _causes
+
     fields, pickled = pickle.loads(payload)
     function_name, text, pid, ip, actor_repr, actor_id = fields
-    cause: BaseException
-    try:
-        from raymesh import _causes
-
-        cause = _causes.load(pickled)
-    except Exception:
-        cause = ex.UnserializableException(text)
+    cause = _causes.unpack(pickled, text)
     return ex.RayTaskError(
         function_name,
         text,
@@ -139,7 +132,8 @@ def _drop_frames(exc: BaseException) -> None:
         if error is None or id(error) in seen:
             continue
         seen.add(id(error))
-        error.__traceback__ = None
+        # Not by assignment, which the user's class may forbid.
+        BaseException.with_traceback(error, None)
         pending += [error.__cause__, error.__context__]
 
 

@@ -111,17 +111,13 @@ class RayTaskError(RayError):
         return "\n".join(head if line == _TRACEBACK else line for line in text.split("\n"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (
-            self.function_name,
-            self.traceback_str,
-            self.cause,
-            self.proctitle,
-            self.pid,
-            self.ip,
-            self.actor_repr,
-            self._actor_id,
-        )
-        return type(self), arguments
+        return _restore_task_error, (*self._packed(), False)
+
+    def _packed(self) -> tuple[Any, ...]:
+        from raymesh import _causes
+
+        where = (self.proctitle, self.pid, self.ip, self.actor_repr, self._actor_id)
+        return self.function_name, self.traceback_str, _causes.pack(self.cause), where
 
 
 class LocalRayletDiedError(RayError):
@@ -471,6 +467,15 @@ def _restore(cls: type[RayError], args: tuple[Any, ...], state: dict[str, Any]) 
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+def _restore_task_error(
+    function_name: str, text: str, pickled: bytes, where: tuple[Any, ...], dual: bool
+) -> RayTaskError:
+    from raymesh import _causes
+
+    error = RayTaskError(function_name, text, _causes.unpack(pickled, text), *where)
+    return error.as_instanceof_cause() if dual else error
 
 
 RAY_EXCEPTION_TYPES = [

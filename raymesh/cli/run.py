@@ -87,7 +87,8 @@ def _started_with_m() -> bool:
 
 def _show_and_exit(error: Exception) -> NoReturn:
     # Through the hook that the program may have set, without the frames of this file.
-    sys.excepthook(type(error), error, _own_frames(error.__traceback__))
+    error = error.with_traceback(_own_frames(error.__traceback__))
+    sys.excepthook(type(error), error, error.__traceback__)
     sys.exit(1)
 
 

@@ -1,0 +1,129 @@
+"""Keywords of `init`: every one of Ray's is known, and each kind is treated as documented."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import raymesh as ray
+from raymesh import _init_options
+
+RAYS = [
+    "address",
+    "num_cpus",
+    "num_gpus",
+    "resources",
+    "labels",
+    "object_store_memory",
+    "local_mode",
+    "ignore_reinit_error",
+    "include_dashboard",
+    "dashboard_host",
+    "dashboard_port",
+    "job_config",
+    "configure_logging",
+    "logging_level",
+    "logging_format",
+    "logging_config",
+    "log_to_driver",
+    "namespace",
+    "runtime_env",
+    "enable_resource_isolation",
+    "cgroup_path",
+    "system_reserved_cpu",
+    "system_reserved_memory",
+    "proxy_server_url",
+]
+
+PRIVATE = [
+    "_enable_object_reconstruction",
+    "_plasma_directory",
+    "_object_spilling_directory",
+    "_node_ip_address",
+    "_driver_object_store_memory",
+    "_memory",
+    "_redis_username",
+    "_redis_password",
+    "_temp_dir",
+    "_metrics_export_port",
+    "_system_config",
+    "_tracing_startup_hook",
+    "_node_name",
+    "_skip_env_hook",
+    "object_spilling_directory",
+]
+
+
+def test_every_keyword_of_ray_is_known():
+    assert [*inspect.signature(ray.init).parameters] == [*RAYS, "kwargs"]
+    _init_options.split_unknown(dict.fromkeys(PRIVATE))
+
+
+def test_unknown_keyword_is_told():
+    with pytest.raises(RuntimeError, match=r"Unknown keyword argument\(s\): foo"):
+        ray.init(foo=1)
+
+
+def test_tuning_is_accepted_and_reported():
+    values = {"_system_config": {"a": 1}, "dashboard_port": 8265, "dashboard_host": "127.0.0.1"}
+    assert _init_options.ignored(values) == ["_system_config", "dashboard_port"]
+
+
+def test_address_that_means_here_is_accepted(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    _init_options.check_address(None)
+    _init_options.check_address("local")
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    _init_options.check_address(None)
+
+
+def test_address_of_another_cluster_is_refused(monkeypatch):
+    with pytest.raises(ConnectionError, match="Could not find any running"):
+        _init_options.check_address("auto")
+    with pytest.raises(NotImplementedError, match="address"):
+        _init_options.check_address("10.0.0.1:6379")
+    monkeypatch.setenv("RAY_ADDRESS", "ray://x:1")
+    with pytest.raises(NotImplementedError, match="ray://x:1"):
+        _init_options.check_address(None)
+
+
+def refuse(**values):
+    _init_options.check_unavailable(
+        **{"local_mode": False, "job_config": None, "runtime_env": None, **values}
+    )
+
+
+def test_what_would_change_the_program_is_refused():
+    refuse()
+    refuse(runtime_env={})
+    with pytest.raises(RuntimeError, match="local_mode"):
+        refuse(local_mode=True)
+    with pytest.raises(NotImplementedError, match="job_config"):
+        refuse(job_config=object())
+    with pytest.raises(NotImplementedError, match="pip"):
+        refuse(runtime_env={"pip": ["x"]})
+    with pytest.raises(TypeError):
+        refuse(runtime_env="x")
+
+
+def test_namespaces(monkeypatch):
+    monkeypatch.delenv("RAY_NAMESPACE", raising=False)
+    assert _init_options.checked_namespace("n") == "n"
+    assert _init_options.checked_namespace(None) != _init_options.checked_namespace(None)
+    monkeypatch.setenv("RAY_NAMESPACE", "env")
+    assert _init_options.checked_namespace(None) == "env"
+    with pytest.raises(ValueError, match="not a valid namespace"):
+        _init_options.checked_namespace("")
+    with pytest.raises(TypeError, match="must be None or a string"):
+        _init_options.checked_namespace(3)
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(None, True), ("0", False), ("1", True)])
+def test_log_to_driver_follows_the_variable(monkeypatch, value, wanted):
+    monkeypatch.delenv("RAY_LOG_TO_DRIVER", raising=False)
+    if value is not None:
+        monkeypatch.setenv("RAY_LOG_TO_DRIVER", value)
+    assert _init_options.wants_log_to_driver(None) is wanted
+    assert _init_options.wants_log_to_driver(True)
+    assert not _init_options.wants_log_to_driver(False)
