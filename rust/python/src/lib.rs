@@ -1,1 +1,64 @@
-//! python
+//! `raymesh._native`: Python classes around the runtime. Converts and forwards; no policy.
+//!
+//! - [`session`]: the runtime of this process, as driver or worker.
+//! - [`object_ref`], [`function`], [`actor`]: the classes that users hold.
+//! - [`call`]: arguments to a call and back. [`frame`]: values to bytes and back; [`view`]: shared
+//!   memory as a Python buffer.
+//! - [`objects`]: get, put, wait. [`aio`]: completion for event loops and futures.
+//! - [`worker`]: running calls. [`context`]: where code runs.
+//! - [`cluster`]: nodes and resources.
+//! - [`hooks`]: Python functions that the native part calls. [`errors`]: failures as exceptions.
+//!
+//! Locks are never held while Python code runs, and no thread waits for the GIL while it holds one.
+#![allow(clippy::disallowed_methods)]
+
+mod actor;
+mod aio;
+mod call;
+mod cluster;
+mod context;
+mod errors;
+mod frame;
+mod function;
+mod hooks;
+mod object_ref;
+mod objects;
+mod session;
+mod view;
+mod worker;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::actor::{Actor, Method, current_actor, exit_actor, restore_actor};
+    #[pymodule_export]
+    use super::aio::Completions;
+    #[pymodule_export]
+    use super::cluster::describe_cluster;
+    #[pymodule_export]
+    use super::context::context;
+    #[pymodule_export]
+    use super::function::Function;
+    #[pymodule_export]
+    use super::hooks::set_hooks;
+    #[pymodule_export]
+    use super::object_ref::{ObjectRef, restore_ref};
+    #[pymodule_export]
+    use super::objects::{get, get_one, put, wait};
+    #[pymodule_export]
+    use super::session::{is_running, is_worker, next_output, preload, start_driver, stop};
+    #[pymodule_export]
+    use super::view::View;
+    #[pymodule_export]
+    use super::worker::{AsyncCalls, run_worker, serve};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("WIRE_VERSION", raymesh_wire::WIRE_VERSION)
+    }
+}

@@ -46,10 +46,7 @@ const FROM_AGENT: u8 = 13;
 /// Appends `message` to `out`.
 pub fn encode(message: &Message, out: &mut Vec<u8>) {
     match message {
-        Message::Call(call) => {
-            out.put_u8(CALL);
-            put_call(out, call);
-        }
+        Message::Call(call) => encode_call(call, out),
         Message::Reply(reply) => {
             out.put_u8(REPLY);
             put_reply(out, reply);
@@ -97,6 +94,12 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
         Message::ToAgent(m) => put_serde(out, TO_AGENT, m),
         Message::FromAgent(m) => put_serde(out, FROM_AGENT, m),
     }
+}
+
+/// Appends a call that is kept elsewhere: as [`encode`] of [`Message::Call`].
+pub fn encode_call(call: &Call, out: &mut Vec<u8>) {
+    out.put_u8(CALL);
+    put_call(out, call);
 }
 
 /// Reads one whole message. Payloads share `input`'s memory.

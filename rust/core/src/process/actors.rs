@@ -47,6 +47,8 @@ enum Link {
 #[derive(Debug)]
 struct Client {
     link: Link,
+    /// The controller has told us of it.
+    known: bool,
     /// Calls not sent, in order.
     queue: VecDeque<u64>,
     /// Calls sent, in order.
@@ -172,9 +174,15 @@ impl Process {
         if self.actors.clients.contains_key(&actor) {
             return;
         }
-        let client = Client { link: Link::Waiting, queue: VecDeque::new(), inflight: BTreeMap::new() };
+        let client = Client { link: Link::Waiting, known: false, queue: VecDeque::new(), inflight: BTreeMap::new() };
         self.actors.clients.insert(actor, client);
         self.tell_controller(ToController::WatchActor { actor }, fx);
+    }
+
+    /// Whether the controller has told us anything of `actor`: then it has accepted its creation.
+    #[must_use]
+    pub fn knows_actor(&self, actor: ActorId) -> bool {
+        self.actors.clients.get(&actor).is_some_and(|client| client.known)
     }
 
     /// Calls a method. Results are held once each by the caller.
@@ -251,6 +259,7 @@ impl Process {
 
     pub(super) fn accept_actor_state(&mut self, actor: ActorId, state: ActorState, fx: &mut Vec<Effect>) {
         let Some(client) = self.actors.clients.get_mut(&actor) else { return };
+        client.known = true;
         match state {
             ActorState::Alive { proc } => {
                 client.link = Link::Alive(proc);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use foldhash::HashMap;
+use raymesh_wire::control::ActorSpec;
 use raymesh_wire::{
     Call, CallTarget, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet, Return, TaskId,
     ToController,
@@ -137,6 +138,20 @@ impl Process {
         self.executor.queue = kept;
         back.reverse();
         back
+    }
+
+    /// Holds what a constructor's arguments refer to for as long as this process lives.
+    pub fn hold_arguments(&mut self, spec: &ActorSpec, fx: &mut Vec<Effect>) {
+        for (object, value) in &spec.deps {
+            self.receive_argument(*object, Some(value.clone()), fx);
+        }
+        for object in &spec.refs {
+            self.receive_argument(*object, None, fx);
+        }
+        if let Some(object) = spec.args_object {
+            self.receive_argument(object, Some(spec.args.clone()), fx);
+        }
+        self.settle(fx);
     }
 
     /// The running call waits for objects: its CPUs may be used by others, and calls queued behind it

@@ -166,6 +166,28 @@ impl Process {
         true
     }
 
+    /// Whether `object` ended in an error.
+    #[must_use]
+    pub fn is_error(&self, object: ObjectId) -> bool {
+        self.objects.value(object).is_some_and(Value::is_error)
+    }
+
+    /// Asks the owner of a borrowed object for its value, unless that is known or under way.
+    pub fn want(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
+        self.fetch(object, fx);
+        self.settle(fx);
+    }
+
+    /// Blocks cut from `home`'s heap that this process owns or may be reading.
+    #[must_use]
+    pub fn blocks_homed_at(&self, home: ProcId) -> Vec<Block> {
+        let block = |entry: &Entry| match entry.value {
+            Some(Value::Stored(block)) if block.home == home => Some(block),
+            _ => None,
+        };
+        self.objects.entries.values().filter_map(block).collect()
+    }
+
     /// Asks the owner for the value, once. A borrowed object has a live owner or becomes an error.
     pub(super) fn fetch(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
         if object.owner == self.me {

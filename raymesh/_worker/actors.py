@@ -1,0 +1,112 @@
+"""How an actor runs its calls: one at a time, on threads, or in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import selectors
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from raymesh import _native
+
+_ASYNC_CONCURRENCY = 1000
+"""Calls at once in an async actor that does not say otherwise (Ray's default)."""
+
+
+def mode_of(cls: type, max_concurrency: int) -> str:
+    """``"async"`` if the class has any coroutine method, else ``"threads"`` or ``"plain"``."""
+    members = inspect.getmembers_static(cls) if hasattr(inspect, "getmembers_static") else _members(cls)
+    for _, member in members:
+        function = getattr(member, "__func__", member)
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            return "async"
+    return "threads" if max_concurrency > 1 else "plain"
+
+
+def _members(cls: type) -> list[tuple[str, Any]]:
+    return [item for base in cls.__mro__ for item in vars(base).items()]
+
+
+def run(mode: str, max_concurrency: int) -> bool:
+    """Run the actor's calls in its mode. True: the caller's plain loop is to go on; False: end."""
+    if mode == "async":
+        _run_loop(max_concurrency or _ASYNC_CONCURRENCY)
+        return False
+    if mode == "threads":
+        for number in range(1, max_concurrency):
+            threading.Thread(target=_native.serve, name=f"raymesh-call-{number}", daemon=True).start()
+    return True
+
+
+class _Selector(selectors.EpollSelector):
+    """Looks at the mailbox before it sleeps: a call that follows at once needs no wake-up."""
+
+    def __init__(self, glance: Callable[[], bool]) -> None:
+        super().__init__()
+        self._glance = glance
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if (timeout is None or timeout > 0) and self._glance():
+            timeout = 0
+        return super().select(timeout)
+
+
+def _run_loop(max_concurrency: int) -> None:
+    calls = _native.AsyncCalls()
+    loop = asyncio.SelectorEventLoop(_Selector(calls.spin))
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(_serve(loop, calls, max_concurrency))
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+async def _serve(loop: asyncio.AbstractEventLoop, calls: _native.AsyncCalls, limit: int) -> None:
+    """Start a task for each call, at most ``limit`` at once, until the process is to end."""
+    ended = loop.create_future()
+    waiting: list[tuple[int, str, tuple[Any, ...], dict[str, Any] | None]] = []
+    running: set[asyncio.Task[None]] = set()
+
+    def finished(task: asyncio.Task[None]) -> None:
+        running.discard(task)
+        exit_code = None if task.cancelled() else task.exception()
+        if exit_code is not None and not ended.done():
+            ended.set_exception(exit_code)
+        start()
+
+    def start() -> None:
+        while waiting and len(running) < limit:
+            task = loop.create_task(_run_call(calls, *waiting.pop(0)))
+            running.add(task)
+            task.add_done_callback(finished)
+        if calls.exiting() and not running and not waiting and not ended.done():
+            ended.set_result(None)
+
+    def arrived() -> None:
+        waiting.extend(calls.take())
+        start()
+
+    loop.add_reader(calls.fileno(), arrived)
+    await ended
+
+
+async def _run_call(
+    calls: _native.AsyncCalls, token: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> None:
+    # A coroutine that has not been interrupted has the thread to itself: then nothing is to be undone.
+    calls.enter(token)
+    try:
+        result = calls.method(name)(*args, **(kwargs or {}))
+        if inspect.isawaitable(result):
+            result = await result
+    except SystemExit:
+        raise
+    except BaseException as error:
+        calls.failed(token, error)
+    else:
+        calls.done(token, result)
+    finally:
+        calls.enter(None)

@@ -1,0 +1,300 @@
+//! `Actor` and `Method`: the native part of actor handles.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use raymesh_core::process::{ActorCallSpec, CreateActor, Process};
+use raymesh_runtime::process::{Proc, Waited};
+use raymesh_wire::control::{ActorInfo, ActorSpec};
+use raymesh_wire::{ActorId, FromController, ObjectId, ToController, Value};
+
+use crate::call;
+use crate::errors::Failure;
+use crate::function::{Body, call_options, returned};
+use crate::object_ref::{decode_id, encode_id, note_pickled};
+use crate::session::{self, Session};
+
+/// A handle: counted (it keeps the actor alive) or not (found by name, or the actor's own).
+#[pyclass(frozen, module = "raymesh._native", weakref)]
+pub(crate) struct Actor {
+    id: ActorId,
+    counted: bool,
+    proc: Arc<Proc>,
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        if self.counted {
+            self.proc.release(Process::actor_handle(self.id));
+        }
+    }
+}
+
+impl Actor {
+    pub(crate) const fn uncounted(id: ActorId, proc: Arc<Proc>) -> Self {
+        Self { id, counted: false, proc }
+    }
+}
+
+type Amounts = std::collections::BTreeMap<String, f64>;
+
+#[pymethods]
+impl Actor {
+    #[staticmethod]
+    #[pyo3(signature = (pickled, class_name, args, kwargs, *, resources, placement, name, namespace, detached,
+        max_restarts, max_task_retries, max_concurrency, is_async, handle))]
+    #[allow(clippy::too_many_arguments, unused_variables)]
+    fn create(
+        py: Python<'_>,
+        pickled: &Bound<'_, PyBytes>,
+        class_name: &str,
+        args: &Bound<'_, PyTuple>,
+        kwargs: &Bound<'_, PyDict>,
+        resources: Amounts,
+        placement: Amounts,
+        name: String,
+        namespace: String,
+        detached: bool,
+        max_restarts: i64,
+        max_task_retries: i64,
+        max_concurrency: u32,
+        is_async: bool,
+        handle: &Bound<'_, PyBytes>,
+    ) -> PyResult<Self> {
+        let session = session::ensure(py)?;
+        let body = Body::new(class_name, pickled.as_bytes());
+        body.publish(&session);
+        let arguments = call::pack(py, &session, args, Some(kwargs))?;
+        let named = !name.is_empty();
+        let namespace = if namespace.is_empty() { session.namespace.read().clone() } else { namespace };
+        let actor = session.proc.with_core(|core, _, _| core.next_actor());
+        let spec = ActorSpec {
+            actor,
+            job: session.job,
+            class: body.id,
+            class_name: class_name.to_owned(),
+            args: Value::Inline(Bytes::new()),
+            args_object: None,
+            deps: Vec::new(),
+            refs: Vec::new(),
+            resources: session::resource_set(resources),
+            placement: session::resource_set(placement),
+            name,
+            namespace,
+            detached,
+            max_restarts,
+            max_concurrency,
+            handle: Bytes::copy_from_slice(handle.as_bytes()),
+        };
+        session.proc.with_core(|core, _, fx| core.create_actor(CreateActor { spec, arguments }, fx));
+        let made = Self { id: actor, counted: true, proc: Arc::clone(&session.proc) };
+        if named {
+            made.await_name(py, &session)?;
+        }
+        Ok(made)
+    }
+
+    /// The living actor of that name, and the bytes that its creator gave for handles.
+    #[staticmethod]
+    fn find(py: Python<'_>, name: &str, namespace: &str) -> PyResult<(Self, Py<PyBytes>)> {
+        let session = session::ensure(py)?;
+        let namespace = if namespace.is_empty() { session.namespace.read().clone() } else { namespace.to_owned() };
+        let answer = ask(py, &session, |request| ToController::LookupActor {
+            request,
+            name: name.to_owned(),
+            namespace: namespace.clone(),
+        })?;
+        let FromController::ActorFound { found, .. } = answer else { return Err(unexpected()) };
+        match found {
+            Ok(info) => {
+                let handle = PyBytes::new(py, &info.handle).unbind();
+                Ok((Self::uncounted(info.actor, Arc::clone(&session.proc)), handle))
+            }
+            Err(missing) => {
+                let mut text = format!("Failed to look up actor '{name}': no living actor of that name in namespace '{namespace}'.");
+                if missing.elsewhere.is_empty() {
+                    text.push_str(" It was never created with that name, or it has died.");
+                } else {
+                    text.push_str(&format!(
+                        "\nhint: namespace(s) {} have one: get_actor(name, namespace=...)",
+                        missing.elsewhere.join(", ")
+                    ));
+                }
+                Err(PyValueError::new_err(text))
+            }
+        }
+    }
+
+    #[staticmethod]
+    fn list_named<'py>(py: Python<'py>, all_namespaces: bool) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let session = session::ensure(py)?;
+        let answer = ask(py, &session, |request| ToController::ListActors { request })?;
+        let FromController::Actors { actors, .. } = answer else { return Err(unexpected()) };
+        let dead = |info: &ActorInfo| matches!(info.state, raymesh_wire::control::ActorState::Dead { .. });
+        let wanted = |info: &ActorInfo| {
+            !info.name.is_empty() && !dead(info) && (all_namespaces || info.namespace == *session.namespace.read())
+        };
+        actors
+            .into_iter()
+            .filter(wanted)
+            .map(|info| {
+                let item = PyDict::new(py);
+                item.set_item("name", info.name)?;
+                item.set_item("namespace", info.namespace)?;
+                Ok(item)
+            })
+            .collect()
+    }
+
+    fn id<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.id.to_ray_bytes(session::job()))
+    }
+
+    #[pyo3(signature = (name, *, num_returns, max_task_retries, retry_exceptions, concurrency_group))]
+    fn method(
+        slf: &Bound<'_, Self>,
+        name: String,
+        num_returns: u32,
+        max_task_retries: i32,
+        retry_exceptions: &Bound<'_, PyAny>,
+        concurrency_group: &str,
+    ) -> PyResult<Method> {
+        let _ = concurrency_group;
+        Ok(Method {
+            actor: slf.clone().unbind(),
+            name,
+            num_returns,
+            max_retries: max_task_retries,
+            options: call_options(slf.py(), retry_exceptions, "")?,
+        })
+    }
+
+    fn kill(&self, no_restart: bool) {
+        self.proc.tell_controller(ToController::KillActor { actor: self.id, no_restart });
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool))> {
+        if self.counted {
+            note_pickled(Process::actor_handle(self.id), &self.proc);
+        }
+        let restore = py.import("raymesh._native")?.getattr("restore_actor")?;
+        let raw = encode_id(Process::actor_handle(self.id));
+        Ok((restore, (PyBytes::new(py, &raw), self.counted)))
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.id.creator.as_u64().rotate_left(32) ^ u64::from(self.id.seq)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().id == self.id)
+    }
+}
+
+impl Actor {
+    /// Waits until the controller has taken the name, or refused it.
+    fn await_name(&self, py: Python<'_>, session: &Session) -> PyResult<()> {
+        let waiting = session.proc.waiting(None, false);
+        loop {
+            let refusal = Mutex::new(None);
+            let waited = py.detach(|| {
+                session.proc.wait_until(waiting, |proc| {
+                    *refusal.lock() = proc.take_refusal(self.id);
+                    refusal.lock().is_some() || proc.read_core(|core| core.knows_actor(self.id))
+                })
+            });
+            match (waited, refusal.into_inner()) {
+                (_, Some(reason)) => return Err(PyValueError::new_err(reason)),
+                (Waited::Done, None) => return Ok(()),
+                (Waited::Interrupted, None) => py.check_signals()?,
+                _ => return Err(PyRuntimeError::new_err("the raymesh runtime has stopped")),
+            }
+        }
+    }
+}
+
+/// Asks the controller.
+pub(crate) fn ask(
+    py: Python<'_>,
+    session: &Session,
+    question: impl FnOnce(raymesh_wire::RequestId) -> ToController + Send,
+) -> PyResult<FromController> {
+    let answer = py.detach(|| {
+        session.proc.ask(question, || Python::attach(|py| py.check_signals()).map_err(Failure::Python))
+    });
+    answer.map_err(PyErr::from)
+}
+
+pub(crate) fn unexpected() -> PyErr {
+    PyRuntimeError::new_err("the controller gave an answer of another kind: please report this as a bug in raymesh")
+}
+
+/// Unpickles a handle.
+#[pyfunction]
+pub(crate) fn restore_actor(py: Python<'_>, raw: &[u8], counted: bool) -> PyResult<Actor> {
+    let object: ObjectId = decode_id(raw)?;
+    let session = session::ensure(py)?;
+    if counted {
+        session.proc.with_core(|core, _, _| core.hold(object));
+    }
+    let id = ActorId { creator: object.owner, seq: object.seq as u32 };
+    Ok(Actor { id, counted, proc: Arc::clone(&session.proc) })
+}
+
+/// A method of an actor, with its options.
+#[pyclass(frozen, module = "raymesh._native")]
+pub(crate) struct Method {
+    actor: Py<Actor>,
+    name: String,
+    num_returns: u32,
+    max_retries: i32,
+    options: Bytes,
+}
+
+#[pymethods]
+impl Method {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn remote(
+        &self,
+        py: Python<'_>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let session = session::ensure(py)?;
+        let arguments = call::pack(py, &session, args, kwargs)?;
+        let spec = ActorCallSpec {
+            actor: self.actor.get().id,
+            method: self.name.clone(),
+            arguments,
+            num_returns: self.num_returns,
+            max_retries: self.max_retries,
+            options: self.options.clone(),
+        };
+        let (_, flags) = session.proc.with_core(|core, _, fx| core.submit_actor_call(spec, fx));
+        returned(py, &session, flags)
+    }
+}
+
+/// The actor that runs this code, and its creator's handle bytes.
+#[pyfunction]
+pub(crate) fn current_actor(py: Python<'_>) -> PyResult<Option<(Actor, Py<PyBytes>)>> {
+    let Some(session) = session::current() else { return Ok(None) };
+    let Some((id, handle)) = crate::context::actor() else { return Ok(None) };
+    Ok(Some((Actor::uncounted(id, Arc::clone(&session.proc)), PyBytes::new(py, &handle).unbind())))
+}
+
+/// Tells the controller that this actor ends by its own will.
+#[pyfunction]
+pub(crate) fn exit_actor(py: Python<'_>) -> PyResult<()> {
+    let session = session::ensure(py)?;
+    let Some((actor, _)) = crate::context::actor() else {
+        return Err(PyRuntimeError::new_err("exit_actor called on a process that is not an actor"));
+    };
+    session.proc.tell_controller(ToController::ActorExited { actor });
+    session.proc.request_exit(raymesh_wire::control::ExitReason::OutOfScope);
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! `describe_cluster`: hosts, resources, what waits.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use raymesh_wire::{FromController, ResourceSet, ToController};
+
+use crate::actor::{ask, unexpected};
+use crate::context::node_bytes;
+use crate::session;
+
+#[pyfunction]
+pub(crate) fn describe_cluster(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let session = session::ensure(py)?;
+    let answer = ask(py, &session, |request| ToController::DescribeCluster { request })?;
+    let FromController::Cluster { hosts, .. } = answer else { return Err(unexpected()) };
+    hosts
+        .into_iter()
+        .map(|host| {
+            let out = PyDict::new(py);
+            out.set_item("node_id", PyBytes::new(py, &node_bytes(host.host, &session.name)))?;
+            out.set_item("alive", host.alive)?;
+            out.set_item("host_name", host.name)?;
+            out.set_item("total", amounts(py, &host.total)?)?;
+            out.set_item("available", amounts(py, &host.available)?)?;
+            out.set_item("labels", host.labels.into_iter().collect::<std::collections::BTreeMap<_, _>>())?;
+            out.set_item("store_capacity", host.store_capacity)?;
+            out.set_item("store_used", host.store_used)?;
+            out.set_item("workers", host.workers)?;
+            let pending = host
+                .pending
+                .iter()
+                .map(|(shape, count)| Ok((amounts(py, shape)?, *count)))
+                .collect::<PyResult<Vec<_>>>()?;
+            out.set_item("pending", pending)?;
+            Ok(out)
+        })
+        .collect()
+}
+
+fn amounts<'py>(py: Python<'py>, set: &ResourceSet) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    for (name, amount) in set.iter() {
+        out.set_item(name, amount.to_f64())?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,103 @@
+//! Where code runs: the task and actor of the current thread, and the process's identity.
+
+use std::cell::RefCell;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use raymesh_wire::{ActorId, HostId, TaskId};
+
+use crate::session;
+
+/// The call that a thread runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Running {
+    pub(crate) task: Option<TaskId>,
+    pub(crate) task_name: String,
+    pub(crate) function_name: String,
+}
+
+/// The actor of this process.
+#[derive(Clone, Debug)]
+pub(crate) struct ActorContext {
+    pub(crate) id: ActorId,
+    pub(crate) name: String,
+    pub(crate) handle: Bytes,
+    pub(crate) restarts: u32,
+    pub(crate) gpus: Vec<u32>,
+    pub(crate) resources: raymesh_wire::ResourceSet,
+}
+
+thread_local! {
+    static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
+}
+
+static ACTOR: Mutex<Option<ActorContext>> = Mutex::new(None);
+
+/// Sets what this thread runs; answers what it ran before.
+pub(crate) fn enter(running: Option<Running>) -> Option<Running> {
+    RUNNING.with(|cell| std::mem::replace(&mut *cell.borrow_mut(), running))
+}
+
+/// Whether this thread runs a call, and so holds CPUs.
+pub(crate) fn in_call() -> bool {
+    RUNNING.with(|cell| cell.borrow().is_some())
+}
+
+pub(crate) fn become_actor(actor: ActorContext) {
+    *ACTOR.lock() = Some(actor);
+}
+
+/// This process's actor and its creator's handle bytes.
+pub(crate) fn actor() -> Option<(ActorId, Bytes)> {
+    ACTOR.lock().as_ref().map(|actor| (actor.id, actor.handle.clone()))
+}
+
+/// 28 bytes of a host: Ray's node id.
+pub(crate) fn node_bytes(host: HostId, session: &str) -> [u8; 28] {
+    let mut out = [0; 28];
+    let unique = xxhash_rust::xxh3::xxh3_128(session.as_bytes()).to_le_bytes();
+    out[..16].copy_from_slice(&unique);
+    out[24..].copy_from_slice(&host.0.to_be_bytes());
+    out
+}
+
+#[pyfunction]
+pub(crate) fn context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let session = session::ensure(py)?;
+    let me = session.proc.me();
+    let out = PyDict::new(py);
+    out.set_item("job_id", PyBytes::new(py, &session.job.0.to_le_bytes()))?;
+    out.set_item("node_id", PyBytes::new(py, &node_bytes(me.host(), &session.name)))?;
+    let mut worker = node_bytes(me.host(), &session.name);
+    worker[16..24].copy_from_slice(&me.as_u64().to_be_bytes());
+    out.set_item("worker_id", PyBytes::new(py, &worker))?;
+    let running = RUNNING.with(|cell| cell.borrow().clone());
+    let task = running.as_ref().and_then(|running| running.task);
+    out.set_item("task_id", task.map(|task| PyBytes::new(py, &task.to_ray_bytes(session.job))))?;
+    let running = running.unwrap_or_default();
+    out.set_item("task_name", running.task_name)?;
+    out.set_item("function_name", running.function_name)?;
+    let actor = ACTOR.lock().clone();
+    out.set_item("actor_id", actor.as_ref().map(|actor| PyBytes::new(py, &actor.id.to_ray_bytes(session.job))))?;
+    out.set_item("actor_name", actor.as_ref().map(|actor| actor.name.clone()))?;
+    out.set_item("namespace", session.namespace.read().clone())?;
+    out.set_item("restarts", actor.as_ref().map_or(0, |actor| actor.restarts))?;
+    let (resources, gpus) = match actor {
+        Some(actor) => (actor.resources, actor.gpus),
+        None => session
+            .proc
+            .read_core(|core| core.lease().map(|(_, resources, gpus)| (resources.clone(), gpus.clone())))
+            .unwrap_or_default(),
+    };
+    let amounts = PyDict::new(py);
+    for (name, amount) in resources.iter() {
+        amounts.set_item(name, amount.to_f64())?;
+    }
+    out.set_item("resources", amounts)?;
+    out.set_item("gpu_ids", gpus)?;
+    out.set_item("is_driver", !session.worker)?;
+    out.set_item("session_name", session.name.clone())?;
+    Ok(out)
+}

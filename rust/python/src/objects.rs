@@ -1,0 +1,198 @@
+//! `get`, `put`, `wait`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use raymesh_core::process::{Flag, Lookup};
+use raymesh_runtime::process::{Waited, Waiting};
+use raymesh_wire::{ErrorKind, ErrorValue, Value};
+
+use crate::errors::exception;
+use crate::frame;
+use crate::object_ref::ObjectRef;
+use crate::session::{self, Session};
+
+fn timeout(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    if seconds < 0.0 || seconds.is_nan() {
+        return Err(PyValueError::new_err(format!("timeout must not be negative, got {seconds}")));
+    }
+    Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
+}
+
+/// Waits with the GIL released; looks after signals.
+fn wait_for(
+    py: Python<'_>,
+    session: &Session,
+    timeout: Option<Duration>,
+    mut wait: impl FnMut(Waiting) -> Waited + Send,
+) -> PyResult<bool> {
+    let waiting = session.proc.waiting(timeout, crate::context::in_call());
+    loop {
+        match py.detach(|| wait(waiting)) {
+            Waited::Done => return Ok(true),
+            Waited::TimedOut => return Ok(false),
+            Waited::Interrupted => py.check_signals()?,
+            Waited::Stopped => {
+                return Err(PyRuntimeError::new_err("raymesh was shut down while this call waited"));
+            }
+        }
+    }
+}
+
+fn timed_out(py: Python<'_>, session: &Session, flags: &[Arc<Flag>], timeout: Option<Duration>) -> PyErr {
+    let missing = flags.iter().filter(|flag| !flag.is_ready()).count();
+    let seconds = timeout.unwrap_or_default().as_secs_f64();
+    let mut text = format!("Get timed out: {missing} of {} objects not ready after {seconds} s.", flags.len());
+    let why = session.proc.read_core(|core| {
+        flags.iter().filter(|flag| !flag.is_ready()).find_map(|flag| core.explain(flag.id()))
+    });
+    if let Some(why) = why {
+        text.push('\n');
+        text.push_str(&why);
+    }
+    exception(py, "GetTimeout", text.as_bytes(), "")
+}
+
+fn value_of<'py>(py: Python<'py>, session: &Session, flag: &Flag) -> PyResult<Bound<'py, PyAny>> {
+    let object = flag.id();
+    let value = match session.proc.read_core(|core| core.lookup(object)) {
+        Lookup::Ready(value) => value,
+        Lookup::Pending | Lookup::Unknown => Value::Error(ErrorValue::text(
+            ErrorKind::ObjectLost,
+            "the object is gone: its reference belongs to a session that was shut down",
+        )),
+    };
+    frame::load(py, session, &value, object, 0)
+}
+
+fn is_ready(session: &Session, flag: &Flag) -> bool {
+    flag.is_ready() || session.proc.is_stopping()
+}
+
+#[pyfunction]
+pub(crate) fn get_one<'py>(
+    py: Python<'py>,
+    reference: &Bound<'py, ObjectRef>,
+    timeout: Option<f64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let session = session::ensure(py)?;
+    let flag = &reference.get().flag;
+    if !is_ready(&session, flag) {
+        let limit = self::timeout(timeout)?;
+        let flags = [Arc::clone(flag)];
+        if !wait_for(py, &session, limit, |waiting| session.proc.wait_all(waiting, &flags))? {
+            return Err(timed_out(py, &session, &flags, limit));
+        }
+    }
+    value_of(py, &session, flag)
+}
+
+#[pyfunction]
+pub(crate) fn get<'py>(
+    py: Python<'py>,
+    refs: &Bound<'py, PyAny>,
+    timeout: Option<f64>,
+) -> PyResult<Bound<'py, PyList>> {
+    let session = session::ensure(py)?;
+    let flags = flags_of(refs)?;
+    let limit = self::timeout(timeout)?;
+    // An error is raised as soon as it is the first in order: later objects need not be waited for.
+    let mut done = 0;
+    let all = wait_for(py, &session, limit, |waiting| {
+        session.proc.fetch_all(&flags);
+        session.proc.wait_until(waiting, |proc| {
+            while done < flags.len() && flags[done].is_ready() {
+                let failed = proc.read_core(|core| core.is_error(flags[done].id()));
+                done += 1;
+                if failed {
+                    return true;
+                }
+            }
+            done == flags.len()
+        })
+    })?;
+    if !all {
+        return Err(timed_out(py, &session, &flags, limit));
+    }
+    let values = flags.iter().map(|flag| value_of(py, &session, flag)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, values)
+}
+
+fn flags_of(refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag>>> {
+    let mut flags = Vec::with_capacity(refs.len().unwrap_or(0));
+    for item in refs.try_iter()? {
+        let item = item?;
+        let Ok(reference) = item.cast_exact::<ObjectRef>() else {
+            return Err(PyTypeError::new_err(format!(
+                "expected ObjectRefs, got {}",
+                item.get_type().qualname()?
+            )));
+        };
+        flags.push(Arc::clone(&reference.get().flag));
+    }
+    Ok(flags)
+}
+
+#[pyfunction]
+pub(crate) fn put(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
+    let session = session::ensure(py)?;
+    let frame = frame::dump(py, &session, value, session.proc.me(), &[])?;
+    let flag = session.proc.with_core(|core, _, fx| core.put(frame.value, frame.refs, fx));
+    Ok(ObjectRef::adopt(flag, Arc::clone(&session.proc)))
+}
+
+#[pyfunction]
+pub(crate) fn wait<'py>(
+    py: Python<'py>,
+    refs: &Bound<'py, PyList>,
+    num_returns: usize,
+    timeout: Option<f64>,
+    fetch_local: bool,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let _ = fetch_local;
+    let session = session::ensure(py)?;
+    let limit = self::timeout(timeout)?;
+    let mut ready = first_ready(refs, num_returns)?;
+    if ready.len() < num_returns && limit != Some(Duration::ZERO) {
+        let flags = flags_of(refs)?;
+        wait_for(py, &session, limit, |waiting| session.proc.wait_some(waiting, &flags, num_returns))?;
+        ready = first_ready(refs, num_returns)?;
+    } else if ready.len() < num_returns {
+        // Not to wait is still to look: mail may lie there.
+        let flags = flags_of(refs)?;
+        py.detach(|| session.proc.poll(&flags));
+        ready = first_ready(refs, num_returns)?;
+    }
+    split(py, refs, &ready)
+}
+
+/// Indices of the first `count` objects, in order, that are ready.
+fn first_ready(refs: &Bound<'_, PyList>, count: usize) -> PyResult<Vec<usize>> {
+    let mut ready = Vec::new();
+    for (index, item) in refs.iter().enumerate() {
+        if ready.len() == count {
+            break;
+        }
+        if item.cast_exact::<ObjectRef>()?.get().flag.is_ready() {
+            ready.push(index);
+        }
+    }
+    Ok(ready)
+}
+
+/// The items at `ready`, and the others, by copying whole runs.
+fn split<'py>(py: Python<'py>, refs: &Bound<'py, PyList>, ready: &[usize]) -> PyResult<Bound<'py, PyTuple>> {
+    let taken = PyList::empty(py);
+    for index in ready {
+        taken.append(refs.get_item(*index)?)?;
+    }
+    let rest = refs.get_slice(0, refs.len());
+    for index in ready.iter().rev() {
+        rest.del_item(*index)?;
+    }
+    PyTuple::new(py, [taken, rest])
+}

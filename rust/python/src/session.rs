@@ -1,0 +1,190 @@
+//! The runtime of this process: one at a time, as driver or as worker.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use raymesh_runtime::agent::{Agent, AgentConfig};
+use raymesh_runtime::process::Proc;
+use raymesh_wire::{JobId, Quantity, ResourceSet};
+
+use crate::errors::os_error;
+use crate::hooks::hooks;
+
+/// See the module.
+pub(crate) struct Session {
+    pub(crate) proc: Arc<Proc>,
+    pub(crate) job: JobId,
+    pub(crate) worker: bool,
+    /// The process that this session was made in: a fork of it must not use it.
+    pid: u32,
+    agent: Option<Agent>,
+    /// Unique in the process: what belongs to another session must be made anew.
+    pub(crate) generation: u64,
+    pub(crate) name: String,
+    pub(crate) namespace: RwLock<String>,
+}
+
+static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// The only job of a local cluster.
+const LOCAL_JOB: JobId = JobId(1);
+
+pub(crate) const fn job() -> JobId {
+    LOCAL_JOB
+}
+
+impl Session {
+    fn new(proc: Arc<Proc>, name: String, namespace: String, agent: Option<Agent>) -> Self {
+        Self {
+            worker: agent.is_none(),
+            proc,
+            name,
+            namespace: RwLock::new(namespace),
+            job: LOCAL_JOB,
+            pid: std::process::id(),
+            agent,
+            generation: GENERATION.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+}
+
+/// The session, if there is one.
+pub(crate) fn current() -> Option<Arc<Session>> {
+    SESSION.read().as_ref().filter(|session| session.pid == std::process::id()).cloned()
+}
+
+/// The session; starts one as `ray.init()` would if there is none.
+pub(crate) fn ensure(py: Python<'_>) -> PyResult<Arc<Session>> {
+    if let Some(session) = current() {
+        return Ok(session);
+    }
+    hooks(py)?.auto_init.bind(py).call0()?;
+    current().ok_or_else(|| PyRuntimeError::new_err("raymesh is not initialized: call raymesh.init() first"))
+}
+
+pub(crate) fn install_worker(proc: Arc<Proc>, namespace: String, name: String) {
+    *SESSION.write() = Some(Arc::new(Session::new(proc, name, namespace, None)));
+}
+
+/// The namespace of the actor that this worker has become.
+pub(crate) fn set_namespace(namespace: &str) {
+    if let Some(session) = current() {
+        namespace.clone_into(&mut session.namespace.write());
+    }
+}
+
+/// Resources by name; amounts were checked by the caller.
+pub(crate) fn resource_set(amounts: BTreeMap<String, f64>) -> ResourceSet {
+    amounts.into_iter().map(|(name, amount)| (name, Quantity::from_f64(amount))).collect()
+}
+
+#[pyfunction]
+#[pyo3(signature = (*, resources, object_store_memory, namespace, labels, host_name, preload, prestart, capture_output))]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn start_driver(
+    py: Python<'_>,
+    resources: BTreeMap<String, f64>,
+    object_store_memory: u64,
+    namespace: String,
+    labels: BTreeMap<String, String>,
+    host_name: String,
+    preload: Vec<String>,
+    prestart: usize,
+    capture_output: bool,
+) -> PyResult<()> {
+    if current().is_some() {
+        return Err(PyRuntimeError::new_err("raymesh is running already: call raymesh.shutdown() first"));
+    }
+    let sys = py.import("sys")?;
+    let executable: String = sys.getattr("executable")?.extract()?;
+    let name = session_name();
+    let env = worker_environment(py, &namespace, &name)?;
+    let config = AgentConfig {
+        labels: labels.into_iter().collect(),
+        host_name,
+        session_name: name.clone(),
+        sys_path: sys.getattr("path")?.extract()?,
+        env: Some(env),
+        preload,
+        prestart,
+        capture_output,
+        ..AgentConfig::new(vec![executable.into()], resource_set(resources), object_store_memory)
+    };
+    let session = py.detach(|| -> PyResult<Session> {
+        let agent = Agent::start(config)
+            .map_err(|error| PyRuntimeError::new_err(format!("raymesh cannot start: {error}")))?;
+        let eventfd = agent.agent_eventfd().try_clone_to_owned();
+        let proc = eventfd
+            .and_then(|eventfd| Proc::start(agent.segment(), agent.driver(), agent.controller(), eventfd))
+            .map_err(|error| os_error("raymesh cannot start its helper thread", &error))?;
+        Ok(Session::new(proc, name, namespace, Some(agent)))
+    })?;
+    *SESSION.write() = Some(Arc::new(session));
+    Ok(())
+}
+
+/// As Ray's: shows when and by whom it was made.
+fn session_name() -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    format!("session_{}_{}", since.as_micros(), std::process::id())
+}
+
+/// What `os.environ` holds now, and what workers are to know of the session.
+fn worker_environment(py: Python<'_>, namespace: &str, name: &str) -> PyResult<Vec<(OsString, OsString)>> {
+    let environ = py.import("os")?.getattr("environ")?;
+    let mut env: BTreeMap<OsString, OsString> =
+        environ.call_method0("copy")?.extract::<BTreeMap<String, String>>()?.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+    env.insert("RAYMESH_NAMESPACE".into(), namespace.into());
+    env.insert("RAYMESH_SESSION".into(), name.into());
+    Ok(env.into_iter().collect())
+}
+
+#[pyfunction]
+pub(crate) fn stop(py: Python<'_>) {
+    let Some(session) = SESSION.write().take() else { return };
+    if session.pid != std::process::id() {
+        // A fork of the driver: the session is its parent's.
+        std::mem::forget(session);
+        return;
+    }
+    py.detach(|| {
+        session.proc.stop();
+        if let Some(agent) = &session.agent {
+            agent.stop();
+        }
+    });
+}
+
+#[pyfunction]
+pub(crate) fn is_running() -> bool {
+    current().is_some()
+}
+
+#[pyfunction]
+pub(crate) fn is_worker() -> bool {
+    current().is_some_and(|session| session.worker)
+}
+
+#[pyfunction]
+pub(crate) fn preload(modules: Vec<String>) {
+    if let Some(agent) = current().as_ref().and_then(|session| session.agent.as_ref()) {
+        agent.preload(modules);
+    }
+}
+
+type OutputLine = (String, u32, bool, String);
+
+#[pyfunction]
+pub(crate) fn next_output(py: Python<'_>, timeout: f64) -> Option<Vec<OutputLine>> {
+    let session = current()?;
+    let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
+    let lines = py.detach(|| session.agent.as_ref()?.next_output(timeout))?;
+    Some(lines.into_iter().map(|line| (line.name, line.pid, line.is_stderr, line.text)).collect())
+}

@@ -1,0 +1,69 @@
+//! Shared memory as a Python buffer: read-only, and held for as long as anybody looks.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use raymesh_runtime::process::Proc;
+use raymesh_wire::{Block, ObjectId};
+
+/// A stretch of an object that lies in shared memory.
+#[pyclass(frozen, module = "raymesh._native")]
+#[derive(Debug)]
+pub(crate) struct View {
+    proc: Arc<Proc>,
+    object: ObjectId,
+    block: Block,
+    start: usize,
+    len: usize,
+}
+
+impl View {
+    /// Bytes `start..start + len` of `block`, the value of `object`. Holds the object. None if the
+    /// block has no such bytes.
+    pub(crate) fn new(proc: &Arc<Proc>, object: ObjectId, block: Block, start: usize, len: usize) -> Option<Self> {
+        proc.segment().block_bytes(&block).ok()?.get(start..start.checked_add(len)?)?;
+        proc.with_core(|core, _, _| core.hold(object));
+        Some(Self { proc: Arc::clone(proc), object, block, start, len })
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.proc.release(self.object);
+    }
+}
+
+#[pymethods]
+impl View {
+    fn __len__(&self) -> usize {
+        self.len
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
+            return Err(PyBufferError::new_err("objects in shared memory are read-only: copy to change"));
+        }
+        let this = slf.get();
+        let block = this.proc.segment().block_bytes(&this.block);
+        let block = block.map_err(|error| PyBufferError::new_err(error.to_string()))?;
+        let bytes = &block[this.start..this.start + this.len];
+        // SAFETY: `view` is the interpreter's, to be filled here. The bytes stay mapped as long as the
+        // segment, which `slf` keeps alive through `proc`, and unchanged as long as the object is held,
+        // which `slf` does; the filled view owns a reference to `slf`.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                bytes.as_ptr().cast_mut().cast(),
+                this.len as ffi::Py_ssize_t,
+                1,
+                flags,
+            )
+        };
+        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
+    }
+}

@@ -1,0 +1,480 @@
+//! Running calls: the loop of a worker, and what an asyncio or threaded actor needs instead.
+
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use foldhash::HashMap;
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyRuntimeError, PySystemExit, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use raymesh_core::process::Incoming;
+use raymesh_runtime::process::{Proc, Waited};
+use raymesh_shm::{Endpoint, Segment};
+use raymesh_sys::fd::EventFd;
+use raymesh_wire::control::{ActorSpec, ExitReason};
+use raymesh_wire::{
+    Call, CallTarget, ErrorKind, ErrorValue, FromController, FunctionId, ProcId, ReplyStatus, Return,
+    ToController, Value,
+};
+
+use crate::context::{self, ActorContext, Running};
+use crate::errors::{Failure, os_error};
+use crate::function::Body;
+use crate::hooks::hooks;
+use crate::object_ref::capture;
+use crate::session::{self, Session};
+use crate::{call, frame};
+
+/// Pickled functions that were called here, by id: the callable and its name.
+static FUNCTIONS: Mutex<Option<HashMap<FunctionId, (Py<PyAny>, Arc<str>)>>> = Mutex::new(None);
+/// The actor's instance.
+static INSTANCE: Mutex<Option<(Py<PyAny>, Arc<str>)>> = Mutex::new(None);
+
+/// Becomes the worker `proc_id`: runs calls until asked to end. Answers the exit code.
+#[pyfunction]
+pub(crate) fn run_worker(
+    py: Python<'_>,
+    proc_id: u64,
+    segment_fd: i32,
+    agent_eventfd: i32,
+    driver_pidfd: i32,
+    namespace: String,
+    session_name: String,
+) -> PyResult<i32> {
+    let inherited = |fd| raymesh_sys::fd::from_inherited(fd).map_err(|e| os_error("a worker lacks a descriptor", &e));
+    let segment = Segment::attach(inherited(segment_fd)?).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    let me = ProcId::from_u64(proc_id);
+    let endpoint = Arc::new(Endpoint::new(Arc::clone(&segment), me));
+    endpoint.set_agent_eventfd(inherited(agent_eventfd)?);
+    raymesh_runtime::life::end_with(inherited(driver_pidfd)?).map_err(|e| os_error("a worker cannot watch its driver", &e))?;
+    let proc = Proc::with_endpoint(segment, endpoint, me, ProcId::agent(me.host()))
+        .map_err(|e| os_error("a worker cannot start its helper thread", &e))?;
+    session::install_worker(Arc::clone(&proc), namespace, session_name);
+    proc.hello();
+    let session = session::ensure(py)?;
+    loop {
+        match run_calls(py, &session)? {
+            Stop::Exit(code) => return Ok(code),
+            Stop::BecomeActor(spec, restarts, gpus) => {
+                if !become_actor(py, &session, *spec, restarts, gpus)? {
+                    return Ok(0);
+                }
+            }
+        }
+    }
+}
+
+enum Stop {
+    Exit(i32),
+    BecomeActor(Box<ActorSpec>, u32, Vec<u32>),
+}
+
+/// Runs calls on this thread until the process is to end.
+#[pyfunction]
+pub(crate) fn serve(py: Python<'_>) -> PyResult<i32> {
+    let session = session::ensure(py)?;
+    match run_calls(py, &session)? {
+        Stop::Exit(code) => Ok(code),
+        Stop::BecomeActor(..) => Err(PyRuntimeError::new_err("this process is an actor already")),
+    }
+}
+
+fn run_calls(py: Python<'_>, session: &Session) -> PyResult<Stop> {
+    let proc = &session.proc;
+    loop {
+        if let Some(incoming) = proc.next_call() {
+            if let ControlFlow::Break(code) = execute(py, session, incoming) {
+                return Ok(Stop::Exit(code));
+            }
+            continue;
+        }
+        if let Some(FromController::StartActor { spec, restarts, gpus }) = proc.take_actor_start() {
+            return Ok(Stop::BecomeActor(spec, restarts, gpus));
+        }
+        if proc.exit_requested().is_some() {
+            return Ok(Stop::Exit(0));
+        }
+        let waiting = proc.waiting(None, false);
+        match py.detach(|| proc.wait_until(waiting, Proc::has_work)) {
+            Waited::Done | Waited::TimedOut => {}
+            Waited::Interrupted => py.check_signals()?,
+            Waited::Stopped => return Ok(Stop::Exit(0)),
+        }
+    }
+}
+
+/// Runs one call and replies. Break: the process is to end, with this code.
+fn execute(py: Python<'_>, session: &Session, incoming: Incoming) -> ControlFlow<i32> {
+    let call = &incoming.call;
+    let before = context::enter(Some(Running { task: Some(call.task), ..Running::default() }));
+    let started = Instant::now();
+    let outcome = run(py, session, call);
+    let result = match outcome {
+        Ok(value) => pack_results(py, session, &value, incoming.caller, call),
+        Err(failure) => Err(failure),
+    };
+    context::enter(before);
+    let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
+    match result {
+        Ok(returns) => reply(session, call, ReplyStatus::Ok, exec_us, returns),
+        Err(error) => {
+            if let Some(code) = exit_code(py, session, &error) {
+                return ControlFlow::Break(code);
+            }
+            reply_error(py, session, call, &error, exec_us);
+        }
+    }
+    match session.proc.exit_requested() {
+        Some(ExitReason::OutOfScope) if session.proc.is_exiting_now() => ControlFlow::Break(0),
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// Calls what the call names. Everything it made is dropped on return but the result.
+fn run<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<Bound<'py, PyAny>> {
+    let (callable, name) = callable(py, session, call)?;
+    announce(py, &name)?;
+    context::enter(Some(Running {
+        task: Some(call.task),
+        task_name: options_name(call).unwrap_or(&name).to_owned(),
+        function_name: name.to_string(),
+    }));
+    let (args, kwargs) = call::unpack(py, session, &call.args, call.args_object, &call.deps)?;
+    callable.call(args, kwargs.as_ref())
+}
+
+/// The function or bound method, and its name for people.
+fn callable<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<(Bound<'py, PyAny>, Arc<str>)> {
+    match &call.target {
+        CallTarget::Function { function, .. } => {
+            let (callable, name) = load_function(py, session, *function)?;
+            Ok((callable.into_bound(py), name))
+        }
+        CallTarget::Method { name, .. } => {
+            let (instance, class) = instance(py)?;
+            let instance = instance.bind(py);
+            let method = match name.as_str() {
+                "__ray_call__" | "__ray_ready__" | "__ray_terminate__" => py
+                    .import("raymesh._worker.builtin_methods")?
+                    .getattr(name.as_str())?
+                    .call_method1("__get__", (instance,))?,
+                name => instance.getattr(PyString::intern(py, name))?,
+            };
+            Ok((method, class))
+        }
+    }
+}
+
+fn instance(py: Python<'_>) -> PyResult<(Py<PyAny>, Arc<str>)> {
+    let guard = INSTANCE.lock();
+    let (instance, class) =
+        guard.as_ref().ok_or_else(|| PyRuntimeError::new_err("a method was called on a worker that is no actor"))?;
+    Ok((instance.clone_ref(py), Arc::clone(class)))
+}
+
+pub(crate) fn load_function(py: Python<'_>, session: &Session, id: FunctionId) -> PyResult<(Py<PyAny>, Arc<str>)> {
+    if let Some((callable, name)) = FUNCTIONS.lock().get_or_insert_default().get(&id) {
+        return Ok((callable.clone_ref(py), Arc::clone(name)));
+    }
+    let answer = crate::actor::ask(py, session, |request| ToController::GetFunction { request, id })?;
+    let FromController::Function { body, .. } = answer else { return Err(crate::actor::unexpected()) };
+    let (name, pickled) = Body::split(&body).ok_or_else(frame::damaged)?;
+    let loads = py.import("raymesh._serialization")?.getattr("load_definition")?;
+    let callable = loads.call1((PyBytes::new(py, pickled), name))?.unbind();
+    let name: Arc<str> = Arc::from(name);
+    FUNCTIONS.lock().get_or_insert_default().insert(id, (callable.clone_ref(py), Arc::clone(&name)));
+    Ok((callable, name))
+}
+
+/// Output from now on is `name`'s.
+fn announce(py: Python<'_>, name: &str) -> PyResult<()> {
+    static LAST: Mutex<String> = Mutex::new(String::new());
+    let short = name.rsplit('.').next().unwrap_or(name);
+    {
+        let mut last = LAST.lock();
+        if *last == short {
+            return Ok(());
+        }
+        short.clone_into(&mut last);
+    }
+    py.import("raymesh._worker.output")?.getattr("set_name")?.call1((short,))?;
+    Ok(())
+}
+
+fn pack_results(
+    py: Python<'_>,
+    session: &Session,
+    value: &Bound<'_, PyAny>,
+    owner: ProcId,
+    call: &Call,
+) -> PyResult<Vec<Return>> {
+    let pack = |value: &Bound<'_, PyAny>| -> PyResult<Return> {
+        let frame = frame::dump(py, session, value, owner, &[])?;
+        // Held beyond the value itself, until the caller is registered.
+        session.proc.hold_all(&frame.refs);
+        Ok(Return { value: frame.value, refs: frame.refs })
+    };
+    match call.num_returns {
+        0 => Ok(Vec::new()),
+        1 => Ok(vec![pack(value)?]),
+        declared => {
+            let Ok(items) = value.try_iter() else {
+                return Err(PyTypeError::new_err(format!(
+                    "num_returns={declared} was declared, but the result, a {}, has no items: return a \
+                     tuple or list of {declared}",
+                    value.get_type().qualname()?
+                )));
+            };
+            let items = items.collect::<PyResult<Vec<_>>>()?;
+            if items.len() != declared as usize {
+                return Err(PyValueError::new_err(format!(
+                    "Task returned {} objects, but num_returns={declared}.",
+                    items.len()
+                )));
+            }
+            items.iter().map(pack).collect()
+        }
+    }
+}
+
+fn reply(session: &Session, call: &Call, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
+    let held: Vec<_> = returns.iter().flat_map(|item| item.refs.iter().copied()).collect();
+    session.proc.with_core(|core, _, fx| core.finish(call.task, status, exec_us, returns, fx));
+    session.proc.release_all(&held);
+}
+
+fn reply_error(py: Python<'_>, session: &Session, call: &Call, error: &PyErr, exec_us: u32) {
+    let status = if is_retryable(py, call, error) { ReplyStatus::RaisedRetryable } else { ReplyStatus::Raised };
+    let (value, refs) = error_value(py, &call_name(call), error);
+    session.proc.hold_all(&refs);
+    let returns = vec![Return { value, refs }; call.num_returns as usize];
+    reply(session, call, status, exec_us, returns);
+}
+
+/// What user code raised, as a value.
+fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, Vec<raymesh_wire::ObjectId>) {
+    let packed = capture(|| {
+        let actor = context::actor();
+        let hex = actor.map(|(id, _)| crate::errors::hex(&id.to_ray_bytes(session::job())));
+        let kwargs = PyDict::new(py);
+        kwargs.set_item("pid", std::process::id())?;
+        kwargs.set_item("actor_id", &hex)?;
+        if let (Some(_), Some((instance, _))) = (&hex, INSTANCE.lock().as_ref()) {
+            kwargs.set_item("actor_repr", instance.bind(py).repr().ok())?;
+        }
+        let packed = hooks(py)?.package_error.bind(py).call((error.value(py), name), Some(&kwargs))?;
+        packed.extract::<Vec<u8>>()
+    });
+    match packed {
+        Ok((payload, refs)) => {
+            (Value::Error(ErrorValue { kind: ErrorKind::Task, payload: payload.into() }), refs)
+        }
+        Err(failure) => {
+            let text = format!("{error}\n(the exception could not be sent: {failure})");
+            (Value::Error(ErrorValue::text(ErrorKind::System, text)), Vec::new())
+        }
+    }
+}
+
+fn call_name(call: &Call) -> String {
+    match &call.target {
+        CallTarget::Function { function, .. } => FUNCTIONS
+            .lock()
+            .as_ref()
+            .and_then(|known| known.get(function).map(|(_, name)| name.rsplit('.').next().unwrap_or(name).to_owned()))
+            .unwrap_or_else(|| "function".to_owned()),
+        CallTarget::Method { name, .. } => match INSTANCE.lock().as_ref() {
+            Some((_, class)) => format!("{}.{name}", class.rsplit('.').next().unwrap_or(class)),
+            None => name.clone(),
+        },
+    }
+}
+
+fn options_name(call: &Call) -> Option<&str> {
+    let (_, rest) = call.options.split_first()?;
+    let (len, rest) = rest.split_at_checked(4)?;
+    let name = rest.get(..u32::from_le_bytes(len.try_into().ok()?) as usize)?;
+    std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
+}
+
+/// Whether the caller's `retry_exceptions` covers the error.
+fn is_retryable(py: Python<'_>, call: &Call, error: &PyErr) -> bool {
+    match call.options.first() {
+        Some(1) => error.is_instance_of::<pyo3::exceptions::PyException>(py),
+        Some(2) => {
+            let covered = || -> PyResult<bool> {
+                let name_len = options_name(call).map_or(0, str::len);
+                let pickled = call.options.get(5 + name_len..).unwrap_or_default();
+                let classes = py.import("cloudpickle")?.getattr("loads")?.call1((pickled,))?;
+                Ok(error.matches(py, PyTuple::new(py, classes.try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?)
+            };
+            covered().unwrap_or(false)
+        }
+        _ => false,
+    }
+}
+
+/// The exit code, if user code asked this process to end.
+fn exit_code(py: Python<'_>, session: &Session, error: &PyErr) -> Option<i32> {
+    if !error.is_instance_of::<PySystemExit>(py) {
+        return None;
+    }
+    if session.proc.is_exiting_now() {
+        return Some(0);
+    }
+    let code = error.value(py).getattr("code").ok()?;
+    if code.is_none() { Some(0) } else { Some(code.extract().unwrap_or(1)) }
+}
+
+/// Runs the constructor, then the actor's own loop if it needs one. False: the process is to end.
+fn become_actor(py: Python<'_>, session: &Session, spec: ActorSpec, restarts: u32, gpus: Vec<u32>) -> PyResult<bool> {
+    context::become_actor(ActorContext {
+        id: spec.actor,
+        name: spec.name.clone(),
+        handle: spec.handle.clone(),
+        restarts,
+        gpus,
+        resources: spec.resources.clone(),
+    });
+    session::set_namespace(&spec.namespace);
+    session.proc.hold_arguments(&spec);
+    announce(py, &spec.class_name)?;
+    let made = construct(py, session, &spec);
+    let (error, mode) = match made {
+        Ok((instance, mode)) => {
+            *INSTANCE.lock() = Some((instance, Arc::from(spec.class_name.as_str())));
+            (None, Some(mode))
+        }
+        Err(error) => {
+            let name = format!("{}.__init__", spec.class_name.rsplit('.').next().unwrap_or(&spec.class_name));
+            let value = match error_value(py, &name, &error).0 {
+                Value::Error(error) => ErrorValue { kind: ErrorKind::ActorInit, payload: error.payload },
+                _ => ErrorValue::text(ErrorKind::ActorDied, error.to_string()),
+            };
+            (Some(value), None)
+        }
+    };
+    session.proc.tell_controller(ToController::ActorReady { actor: spec.actor, error });
+    match mode {
+        None => Ok(false),
+        Some(mode) => {
+            // One call at a time needs no loop of its own.
+            let run = py.import("raymesh._worker.actors")?.getattr("run")?;
+            run.call1((mode, spec.max_concurrency))?.extract()
+        }
+    }
+}
+
+fn construct(py: Python<'_>, session: &Session, spec: &ActorSpec) -> PyResult<(Py<PyAny>, String)> {
+    let (class, _) = load_function(py, session, spec.class)?;
+    let before = context::enter(Some(Running {
+        task: None,
+        task_name: format!("{}.__init__", spec.class_name),
+        function_name: format!("{}.__init__", spec.class_name),
+    }));
+    let made = (|| {
+        let (args, kwargs) = call::unpack(py, session, &spec.args, spec.args_object, &spec.deps)?;
+        let instance = class.bind(py).call(args, kwargs.as_ref())?;
+        let mode = py.import("raymesh._worker.actors")?.getattr("mode_of")?;
+        let mode = mode.call1((class.bind(py), spec.max_concurrency))?.extract()?;
+        Ok((instance.unbind(), mode))
+    })();
+    context::enter(before);
+    made
+}
+
+/// Calls for an event loop: a queue with a file descriptor.
+#[pyclass(frozen, module = "raymesh._native")]
+pub(crate) struct AsyncCalls {
+    session: Arc<Session>,
+    event: Arc<EventFd>,
+    running: Mutex<HashMap<u64, (Incoming, Instant)>>,
+    next: AtomicU64,
+}
+
+type Taken<'py> = (u64, String, Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>);
+
+#[pymethods]
+impl AsyncCalls {
+    #[new]
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let session = session::ensure(py)?;
+        let event = Arc::new(EventFd::new().map_err(|e| os_error("an async actor cannot watch its mail", &e))?);
+        let signal = Arc::clone(&event);
+        session.proc.on_runnable(Box::new(move || signal.signal()));
+        event.signal();
+        Ok(Self { session, event, running: Mutex::new(HashMap::default()), next: AtomicU64::new(1) })
+    }
+
+    fn fileno(&self) -> i32 {
+        self.event.as_raw_fd()
+    }
+
+    /// Waits a moment for mail, without sleeping if it comes at once. True if some came.
+    fn spin(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.session.proc.glance())
+    }
+
+    /// Calls that have arrived: `(token, method, args, kwargs)`. Finish each by its token.
+    fn take<'py>(&self, py: Python<'py>) -> Vec<Taken<'py>> {
+        self.event.clear();
+        let mut taken = Vec::new();
+        while let Some(incoming) = self.session.proc.next_call() {
+            let call = &incoming.call;
+            let unpacked = call::unpack(py, &self.session, &call.args, call.args_object, &call.deps);
+            let CallTarget::Method { name, .. } = &call.target else { continue };
+            match unpacked {
+                Ok((args, kwargs)) => {
+                    let token = self.next.fetch_add(1, Ordering::Relaxed);
+                    taken.push((token, name.clone(), args, kwargs));
+                    self.running.lock().insert(token, (incoming, Instant::now()));
+                }
+                Err(failure) => reply_error(py, &self.session, call, &PyErr::from(Failure::from(failure)), 0),
+            }
+        }
+        taken
+    }
+
+    /// The call has returned `value`.
+    fn done(&self, py: Python<'_>, token: u64, value: &Bound<'_, PyAny>) {
+        let Some((incoming, started)) = self.running.lock().remove(&token) else { return };
+        let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
+        match pack_results(py, &self.session, value, incoming.caller, &incoming.call) {
+            Ok(returns) => reply(&self.session, &incoming.call, ReplyStatus::Ok, exec_us, returns),
+            Err(error) => reply_error(py, &self.session, &incoming.call, &error, exec_us),
+        }
+    }
+
+    /// The call has raised `error`.
+    fn failed(&self, py: Python<'_>, token: u64, error: Bound<'_, PyAny>) {
+        let Some((incoming, started)) = self.running.lock().remove(&token) else { return };
+        let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
+        reply_error(py, &self.session, &incoming.call, &PyErr::from_value(error), exec_us);
+    }
+
+    /// The process is to end; calls that are running may finish first.
+    fn exiting(&self) -> bool {
+        self.session.proc.exit_requested().is_some()
+    }
+
+    /// What `name` calls: a bound method, or one of the built-in ones.
+    fn method<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let (instance, _) = instance(py)?;
+        instance.bind(py).getattr(PyString::intern(py, name))
+    }
+
+    /// Sets what this thread runs; None ends it.
+    fn enter(&self, token: Option<u64>) {
+        let running = token.and_then(|token| {
+            let running = self.running.lock();
+            let (incoming, _) = running.get(&token)?;
+            let name = call_name(&incoming.call);
+            Some(Running { task: Some(incoming.call.task), task_name: name.clone(), function_name: name })
+        });
+        context::enter(running);
+    }
+}

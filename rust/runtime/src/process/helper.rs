@@ -1,0 +1,56 @@
+//! The helper thread: reads the mail while no thread of the process waits, and keeps the timers.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use raymesh_shm::WaitOutcome;
+
+use super::Proc;
+
+/// After mail the helper looks again at this interval instead of asking to be woken for each message:
+/// a busy process pays for its helper at most so often.
+const COALESCE: Duration = Duration::from_micros(500);
+
+pub(super) fn spawn(proc: &Arc<Proc>) -> std::io::Result<()> {
+    let endpoint = Arc::clone(&proc.endpoint);
+    let weak = Arc::downgrade(proc);
+    std::thread::Builder::new()
+        .name("raymesh-io".to_owned())
+        .stack_size(256 * 1024)
+        .spawn(move || {
+            raymesh_sys::signals::block_all();
+            let mut timeout = None;
+            loop {
+                let outcome = endpoint.helper_wait(timeout);
+                match turn(&weak, outcome) {
+                    Some(next) => timeout = next,
+                    None => return,
+                }
+            }
+        })
+        .map(drop)
+}
+
+/// One round of work. Answers how long to sleep at most; None: the process's runtime is over.
+fn turn(weak: &Weak<Proc>, outcome: WaitOutcome) -> Option<Option<Duration>> {
+    let proc = weak.upgrade()?;
+    if proc.is_stopping() {
+        return None;
+    }
+    proc.drain();
+    while outcome == WaitOutcome::Mail {
+        std::thread::sleep(COALESCE);
+        if !proc.endpoint.has_mail() {
+            break;
+        }
+        proc.drain();
+    }
+    proc.helper_due.store(u64::MAX, Ordering::SeqCst);
+    let due = proc.with_core(|core, now, fx| {
+        core.tick(now, fx);
+        core.next_deadline()
+    });
+    let now = proc.clock.now();
+    Some(due.map(|due| Duration::from_nanos(due.saturating_sub(now))))
+}

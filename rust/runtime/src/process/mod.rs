@@ -1,0 +1,395 @@
+//! The runtime of one process: the core's state machine with real mail, memory and threads.
+//!
+//! - this file: [`Proc`], delivery of mail to the core, carrying out its effects.
+//! - [`wait`]: threads that wait do the I/O, one at a time; the others follow.
+//! - [`helper`]: the thread that does it while nobody waits.
+//! - [`store`]: blocks of shared memory for large values.
+//! - [`requests`]: questions to the controller and the agent.
+//!
+//! One lock guards the core. Mail is sent under it, so that messages leave in the order in which the
+//! core decided; sending never blocks.
+
+mod helper;
+mod requests;
+mod store;
+mod wait;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use foldhash::HashMap;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use raymesh_core::process::{Effect, Incoming, Process};
+use raymesh_shm::{Endpoint, Segment};
+use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
+use raymesh_wire::{FromController, Message, ObjectId, ProcId, decode, encode};
+
+use crate::clock::Clock;
+
+pub use requests::RequestError;
+pub use store::StoreError;
+pub use wait::{Waited, Waiting};
+
+/// Called once when an object has a value. Runs on whichever thread read the mail: it must be quick
+/// and take no lock of the process.
+pub type OnReady = Box<dyn FnOnce(ObjectId) + Send>;
+
+/// See the module.
+pub struct Proc {
+    me: ProcId,
+    controller: ProcId,
+    agent: ProcId,
+    segment: Arc<Segment>,
+    endpoint: Arc<Endpoint>,
+    clock: Clock,
+    state: Mutex<State>,
+    /// Threads that wait while another one reads the mail.
+    followers: Condvar,
+    follower_count: AtomicUsize,
+    leader: AtomicBool,
+    /// When the helper wakes by itself; `u64::MAX`: never.
+    helper_due: AtomicU64,
+    stopping: AtomicBool,
+    store: Mutex<store::Store>,
+    requests: Mutex<requests::Requests>,
+    /// Messages to the user that the controller sent (what cannot be placed, and why).
+    notices: Mutex<Vec<FromController>>,
+    exit: Mutex<Option<ExitReason>>,
+    own_exit: AtomicBool,
+    actor_start: Mutex<Option<FromController>>,
+    /// Called when a call arrives; quick, and takes no lock of the process.
+    on_runnable: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+struct State {
+    core: Process,
+    effects: Vec<Effect>,
+    scratch: Vec<u8>,
+    on_ready: HashMap<ObjectId, Vec<OnReady>>,
+}
+
+impl std::fmt::Debug for Proc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Proc").field("me", &self.me).finish_non_exhaustive()
+    }
+}
+
+impl Proc {
+    /// The runtime of process `me`, whose mailbox is open. Starts its helper thread.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn start(
+        segment: Arc<Segment>,
+        me: ProcId,
+        controller: ProcId,
+        agent_eventfd: std::os::fd::OwnedFd,
+    ) -> std::io::Result<Arc<Self>> {
+        let endpoint = Arc::new(Endpoint::new(Arc::clone(&segment), me));
+        endpoint.set_agent_eventfd(agent_eventfd);
+        Self::with_endpoint(segment, endpoint, me, controller)
+    }
+
+    /// As [`Proc::start`], on an endpoint that is set up already.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn with_endpoint(
+        segment: Arc<Segment>,
+        endpoint: Arc<Endpoint>,
+        me: ProcId,
+        controller: ProcId,
+    ) -> std::io::Result<Arc<Self>> {
+        let proc = Arc::new(Self {
+            me,
+            controller,
+            agent: ProcId::agent(me.host()),
+            segment,
+            endpoint,
+            clock: Clock::new(),
+            state: Mutex::new(State {
+                core: Process::new(me, controller),
+                effects: Vec::new(),
+                scratch: Vec::new(),
+                on_ready: HashMap::default(),
+            }),
+            followers: Condvar::new(),
+            follower_count: AtomicUsize::new(0),
+            leader: AtomicBool::new(false),
+            helper_due: AtomicU64::new(u64::MAX),
+            stopping: AtomicBool::new(false),
+            store: Mutex::new(store::Store::new(me)),
+            requests: Mutex::new(requests::Requests::default()),
+            notices: Mutex::new(Vec::new()),
+            exit: Mutex::new(None),
+            own_exit: AtomicBool::new(false),
+            actor_start: Mutex::new(None),
+            on_runnable: Mutex::new(None),
+        });
+        helper::spawn(&proc)?;
+        Ok(proc)
+    }
+
+    #[must_use]
+    pub const fn me(&self) -> ProcId {
+        self.me
+    }
+
+    #[must_use]
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    /// Ends the helper thread and wakes all waiters; their waits answer [`Waited::Stopped`].
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.endpoint.kick_helper();
+        self.endpoint.kick();
+        let _state = self.state.lock();
+        self.followers.notify_all();
+    }
+
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Announces this worker to its agent.
+    pub fn hello(&self) {
+        let message = Message::ToAgent(ToAgent::Hello { pid: std::process::id() });
+        self.send(self.agent, &message);
+    }
+
+    fn send(&self, to: ProcId, message: &Message) {
+        let mut state = self.state.lock();
+        state.scratch.clear();
+        encode(message, &mut state.scratch);
+        self.endpoint.send(to, &state.scratch);
+    }
+
+    /// Tells the core something and carries out what it wants done.
+    pub fn with_core<R>(&self, tell: impl FnOnce(&mut Process, u64, &mut Vec<Effect>) -> R) -> R {
+        let mut state = self.state.lock();
+        let State { core, effects, .. } = &mut *state;
+        let result = tell(core, self.clock.now(), effects);
+        self.carry_out(&mut state);
+        self.mind_deadline(&state);
+        result
+    }
+
+    /// Reads the core; changes nothing.
+    pub fn read_core<R>(&self, read: impl FnOnce(&Process) -> R) -> R {
+        read(&self.state.lock().core)
+    }
+
+    /// Runs `callback` when `object` has a value; at once if it has.
+    pub fn on_ready(&self, object: ObjectId, callback: OnReady) {
+        let mut state = self.state.lock();
+        let State { core, effects, on_ready, .. } = &mut *state;
+        if core.await_object(object, effects) {
+            on_ready.entry(object).or_default().push(callback);
+            self.carry_out(&mut state);
+        } else {
+            drop(state);
+            callback(object);
+        }
+    }
+
+    /// Takes all mail that is there, unless another thread is at it, and tells the threads that wait.
+    fn drain(&self) {
+        if self.take_mail() && self.leader.load(Ordering::SeqCst) {
+            // It may be parked while this thread took the mail that it waits for.
+            self.endpoint.kick();
+        }
+    }
+
+    /// Takes all mail that is there, and tells the followers. True if there was any.
+    fn take_mail(&self) -> bool {
+        let mut guard: Option<MutexGuard<'_, State>> = None;
+        self.endpoint.try_drain(&mut |from, bytes| {
+            let state = guard.get_or_insert_with(|| self.state.lock());
+            self.deliver(state, from, bytes);
+        });
+        if let Some(state) = &guard {
+            self.mind_deadline(state);
+            if self.follower_count.load(Ordering::SeqCst) > 0 {
+                self.followers.notify_all();
+            }
+        }
+        guard.is_some()
+    }
+
+    fn deliver(&self, state: &mut State, from: ProcId, bytes: Bytes) {
+        // Within a host, mail comes from processes of the same build: what does not parse is a fault
+        // of ours, and dropping it is all that can be done here.
+        let Ok(message) = decode(bytes) else {
+            debug_assert!(false, "undecodable message from {from:?}");
+            return;
+        };
+        match message {
+            Message::FromAgent(message) => self.from_agent(state, message),
+            Message::FromController(start @ FromController::StartActor { .. }) => {
+                *self.actor_start.lock() = Some(start);
+            }
+            message => {
+                let State { core, effects, .. } = state;
+                core.receive(self.clock.now(), from, message, effects);
+                self.carry_out(state);
+            }
+        }
+    }
+
+    fn from_agent(&self, state: &mut State, message: FromAgent) {
+        match message {
+            FromAgent::HeapGrown { request, grown } => self.requests.lock().heap_grown(request, grown),
+            FromAgent::TrimHeap => {
+                let extents = self.store.lock().trim();
+                self.send_locked(state, self.agent, &Message::ToAgent(ToAgent::ShrinkHeap { extents }));
+            }
+            FromAgent::Inventory { dead } => {
+                let owned = state.core.blocks_homed_at(dead);
+                let homed = self.store.lock().lent_to(dead);
+                let answer = ToAgent::Inventory { dead, owned, homed };
+                self.send_locked(state, self.agent, &Message::ToAgent(answer));
+            }
+        }
+    }
+
+    fn send_locked(&self, state: &mut State, to: ProcId, message: &Message) {
+        state.scratch.clear();
+        encode(message, &mut state.scratch);
+        self.endpoint.send(to, &state.scratch);
+    }
+
+    fn carry_out(&self, state: &mut State) {
+        if state.effects.is_empty() {
+            return;
+        }
+        let mut effects = std::mem::take(&mut state.effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Send { to, message } => self.send_locked(state, to, &message),
+                Effect::SendCall { to, call } => {
+                    state.scratch.clear();
+                    raymesh_wire::codec::encode_call(&call, &mut state.scratch);
+                    self.endpoint.send(to, &state.scratch);
+                }
+                Effect::SendAfter { after, to, message } => {
+                    state.scratch.clear();
+                    encode(&message, &mut state.scratch);
+                    self.endpoint.send_after(&after, to, &state.scratch);
+                }
+                Effect::Ready { object } => {
+                    for callback in state.on_ready.remove(&object).unwrap_or_default() {
+                        callback(object);
+                    }
+                }
+                // Whoever runs calls on this thread's behalf looks after each drain; an event loop is told.
+                Effect::Runnable => {
+                    if let Some(tell) = &*self.on_runnable.lock() {
+                        tell();
+                    }
+                }
+                Effect::Free { block } => {
+                    let extents = self.store.lock().free(block);
+                    if !extents.is_empty() {
+                        let message = Message::ToAgent(ToAgent::ShrinkHeap { extents });
+                        self.send_locked(state, self.agent, &message);
+                    }
+                }
+                Effect::Answer(answer) => self.answered(*answer),
+                Effect::Exit { reason } => {
+                    *self.exit.lock() = Some(reason);
+                    self.endpoint.kick();
+                }
+            }
+        }
+        state.effects = effects;
+    }
+
+    fn answered(&self, answer: FromController) {
+        if let Some(notice) = self.requests.lock().answered(answer) {
+            self.notices.lock().push(notice);
+        }
+    }
+
+    /// What the controller had to say to the user since the last call.
+    pub fn take_notices(&self) -> Vec<FromController> {
+        std::mem::take(&mut *self.notices.lock())
+    }
+
+    /// The order to become an actor, once.
+    pub fn take_actor_start(&self) -> Option<FromController> {
+        self.actor_start.lock().take()
+    }
+
+    /// Has `tell` called at each call that arrives. It must be quick and take no lock of the process.
+    pub fn on_runnable(&self, tell: Box<dyn Fn() + Send>) {
+        *self.on_runnable.lock() = Some(tell);
+    }
+
+    /// The next call to run.
+    pub fn next_call(&self) -> Option<Incoming> {
+        self.drain();
+        self.with_core(|core, _, fx| core.next_call(fx))
+    }
+
+    /// Whether a worker has anything to do.
+    pub fn has_work(&self) -> bool {
+        self.read_core(Process::has_calls) || self.exit_requested().is_some() || self.actor_start.lock().is_some()
+    }
+
+    /// Asks this process to end, as its own wish.
+    pub fn request_exit(&self, reason: ExitReason) {
+        *self.exit.lock() = Some(reason);
+        self.own_exit.store(true, Ordering::SeqCst);
+        self.kick();
+    }
+
+    /// Whether the process itself asked to end: without running what is queued.
+    #[must_use]
+    pub fn is_exiting_now(&self) -> bool {
+        self.own_exit.load(Ordering::SeqCst)
+    }
+
+    /// Lets go of one hold.
+    pub fn release(&self, object: ObjectId) {
+        self.with_core(|core, _, fx| core.release(object, fx));
+    }
+
+    /// One more hold on each.
+    pub fn hold_all(&self, objects: &[ObjectId]) {
+        if !objects.is_empty() {
+            self.with_core(|core, _, _| objects.iter().for_each(|object| drop(core.hold(*object))));
+        }
+    }
+
+    /// Lets go of one hold on each.
+    pub fn release_all(&self, objects: &[ObjectId]) {
+        if !objects.is_empty() {
+            self.with_core(|core, _, fx| objects.iter().for_each(|object| core.release(*object, fx)));
+        }
+    }
+
+    /// Holds what a constructor's arguments refer to, for the actor's life.
+    pub fn hold_arguments(&self, spec: &ActorSpec) {
+        self.with_core(|core, _, fx| core.hold_arguments(spec, fx));
+    }
+
+    /// Whether this process was asked to end.
+    #[must_use]
+    pub fn exit_requested(&self) -> Option<ExitReason> {
+        *self.exit.lock()
+    }
+
+    /// The helper must wake in time for the core's next deadline.
+    fn mind_deadline(&self, state: &MutexGuard<'_, State>) {
+        if let Some(due) = state.core.next_deadline()
+            && due < self.helper_due.load(Ordering::SeqCst)
+        {
+            self.helper_due.store(due, Ordering::SeqCst);
+            self.endpoint.kick_helper();
+        }
+    }
+}

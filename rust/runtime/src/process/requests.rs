@@ -1,0 +1,102 @@
+//! Questions to the controller and the agent, and their answers.
+
+use foldhash::HashMap;
+use raymesh_wire::control::{Extent, HeapFull, ToAgent};
+use raymesh_wire::{ActorId, FromController, FunctionId, Message, RequestId, ToController};
+
+use super::{Proc, Waited};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    #[error("the raymesh runtime of this process has stopped")]
+    Stopped,
+}
+
+/// Questions under way.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    next: u64,
+    answers: HashMap<RequestId, FromController>,
+    heap: HashMap<RequestId, Result<Extent, HeapFull>>,
+    /// Creations that the controller refused.
+    refused: HashMap<ActorId, String>,
+}
+
+impl Requests {
+    fn next(&mut self) -> RequestId {
+        self.next += 1;
+        RequestId(self.next)
+    }
+
+    pub(super) fn heap_grown(&mut self, request: RequestId, grown: Result<Extent, HeapFull>) {
+        self.heap.insert(request, grown);
+    }
+
+    pub(super) fn take_heap(&mut self, request: RequestId) -> Option<Result<Extent, HeapFull>> {
+        self.heap.remove(&request)
+    }
+
+    /// Keeps an answer for who asked. Answers back what nobody asked for.
+    pub(super) fn answered(&mut self, answer: FromController) -> Option<FromController> {
+        let request = match &answer {
+            FromController::ActorFound { request, .. }
+            | FromController::Actors { request, .. }
+            | FromController::Function { request, .. }
+            | FromController::Cluster { request, .. } => *request,
+            FromController::CreateRefused { actor, reason } => {
+                self.refused.insert(*actor, reason.clone());
+                return None;
+            }
+            _ => return Some(answer),
+        };
+        self.answers.insert(request, answer);
+        None
+    }
+}
+
+impl Proc {
+    pub(super) fn ask_heap(&self, bytes: u64) -> RequestId {
+        let request = self.requests.lock().next();
+        self.send(self.agent, &Message::ToAgent(ToAgent::GrowHeap { request, bytes }));
+        request
+    }
+
+    /// Asks the controller and waits for the answer. `interrupted` is called when a signal arrives
+    /// meanwhile and may give up.
+    ///
+    /// # Errors
+    /// The runtime stops, or `interrupted` gives up.
+    pub fn ask<E: From<RequestError>>(
+        &self,
+        question: impl FnOnce(RequestId) -> ToController,
+        mut interrupted: impl FnMut() -> Result<(), E>,
+    ) -> Result<FromController, E> {
+        let request = self.requests.lock().next();
+        self.tell_controller(question(request));
+        let waiting = self.waiting(None, false);
+        loop {
+            let mut answer = None;
+            let waited = self.wait_until(waiting, |proc| {
+                answer = proc.requests.lock().answers.remove(&request);
+                answer.is_some()
+            });
+            match (waited, answer) {
+                (Waited::Done, Some(answer)) => return Ok(answer),
+                (Waited::Interrupted, _) => interrupted()?,
+                _ => return Err(E::from(RequestError::Stopped)),
+            }
+        }
+    }
+
+    /// Why the controller refused to create `actor`, if it did.
+    pub fn take_refusal(&self, actor: ActorId) -> Option<String> {
+        self.requests.lock().refused.remove(&actor)
+    }
+
+    /// Makes a function's body known to the cluster.
+    pub fn put_function(&self, id: FunctionId, body: bytes::Bytes) {
+        self.tell_controller(ToController::PutFunction { id, body });
+    }
+}

@@ -1,0 +1,135 @@
+//! Large values: blocks of the host's shared memory, cut from extents leased to this process.
+
+use foldhash::HashMap;
+use raymesh_shm::{Allocation, Heap};
+use raymesh_wire::control::{Extent, HeapFull};
+use raymesh_wire::{Block, ProcId, ToController};
+
+use super::requests::RequestError;
+use super::{Proc, Waited};
+
+/// Extents are asked for in at least this size, so that small blocks share one.
+const MIN_EXTENT: u64 = 4 << 20;
+/// So much free memory is kept for the next large values instead of going back to the agent.
+const KEEP_FREE: u64 = 256 << 20;
+
+/// Fresh memory of this size and more is brought in by one call instead of a fault for each page.
+const POPULATE: u64 = 64 << 10;
+
+/// Why there is no block.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    #[error(
+        "the object store is full: {wanted} bytes were asked for, {free} of {capacity} are free\n\
+         hint: drop references to objects that are no longer needed (del ref), or give the store more \
+         memory with init(object_store_memory=...)"
+    )]
+    Full { wanted: u64, free: u64, capacity: u64 },
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+/// This process's heap and what it lent out.
+#[derive(Debug)]
+pub(super) struct Store {
+    heap: Heap,
+    /// Blocks of ours that hold objects owned by another process, which may die.
+    lent: HashMap<u64, (Block, ProcId)>,
+}
+
+impl Store {
+    pub(super) fn new(me: ProcId) -> Self {
+        Self { heap: Heap::new(me), lent: HashMap::default() }
+    }
+
+    /// Takes a block back; answers extents to return to the agent.
+    pub(super) fn free(&mut self, block: Block) -> Vec<Extent> {
+        self.lent.remove(&block.offset);
+        self.heap.free(&block);
+        if self.heap.idle_bytes() > KEEP_FREE { self.heap.take_free_extents(KEEP_FREE) } else { Vec::new() }
+    }
+
+    pub(super) fn trim(&mut self) -> Vec<Extent> {
+        self.heap.take_free_extents(0)
+    }
+
+    pub(super) fn lent_to(&self, owner: ProcId) -> Vec<Block> {
+        self.lent.values().filter(|(_, of)| *of == owner).map(|(block, _)| *block).collect()
+    }
+}
+
+impl Proc {
+    /// A block of `len` bytes for an object that `owner` will own. Asks the agent for memory if need
+    /// be; `interrupted` is called when a signal arrives meanwhile and may give up.
+    ///
+    /// # Errors
+    /// The store is full, or the runtime stops.
+    pub fn allocate<E: From<StoreError>>(
+        &self,
+        len: u64,
+        owner: ProcId,
+        mut interrupted: impl FnMut() -> Result<(), E>,
+    ) -> Result<Block, E> {
+        loop {
+            {
+                let mut store = self.store.lock();
+                if let Some(Allocation { block, cold }) = store.heap.alloc_tracked(len) {
+                    if owner != self.me {
+                        store.lent.insert(block.offset, (block, owner));
+                    }
+                    drop(store);
+                    if let Some(cold) = cold.filter(|cold| cold.len >= POPULATE) {
+                        // Refused for want of memory: then the write itself meets that.
+                        let _ = self.segment.populate(cold);
+                    }
+                    return Ok(block);
+                }
+            }
+            let extent = self.grow(len.max(MIN_EXTENT), &mut interrupted)?;
+            let extent = match extent {
+                Ok(extent) => extent,
+                Err(_) if len < MIN_EXTENT => self.grow(len, &mut interrupted)?.map_err(|f| E::from(f.into()))?,
+                Err(full) => return Err(E::from(full.into())),
+            };
+            self.store.lock().heap.add_extent(extent);
+        }
+    }
+
+    fn grow<E: From<StoreError>>(
+        &self,
+        bytes: u64,
+        interrupted: &mut impl FnMut() -> Result<(), E>,
+    ) -> Result<Result<Extent, HeapFull>, E> {
+        let request = self.ask_heap(bytes);
+        let waiting = self.waiting(None, false);
+        loop {
+            let mut grown = None;
+            let waited = self.wait_until(waiting, |proc| {
+                grown = proc.requests.lock().take_heap(request);
+                grown.is_some()
+            });
+            match (waited, grown) {
+                (Waited::Done, Some(grown)) => return Ok(grown),
+                (Waited::Interrupted, _) => interrupted()?,
+                _ => return Err(E::from(StoreError::Request(RequestError::Stopped))),
+            }
+        }
+    }
+
+    /// Gives back a block that no object came to hold.
+    pub fn abandon(&self, block: Block) {
+        self.store.lock().free(block);
+    }
+
+    /// Tells the controller; the core has no part in it.
+    pub fn tell_controller(&self, message: ToController) {
+        self.send(self.controller, &raymesh_wire::Message::ToController(message));
+    }
+}
+
+impl From<HeapFull> for StoreError {
+    fn from(full: HeapFull) -> Self {
+        Self::Full { wanted: full.wanted, free: full.free, capacity: full.capacity }
+    }
+}

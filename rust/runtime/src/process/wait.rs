@@ -1,0 +1,229 @@
+//! Waiting. The thread that waits reads the mail; when several wait, one leads and the others follow.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use raymesh_core::process::Flag;
+use raymesh_shm::WaitOutcome;
+
+use super::Proc;
+
+/// A call that waits so long is blocked: its CPUs are lent out.
+const BLOCKED_AFTER: Duration = Duration::from_millis(1);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    Done,
+    TimedOut,
+    /// A signal arrived: look after it, then wait again.
+    Interrupted,
+    /// The runtime stops.
+    Stopped,
+}
+
+/// A wait that may be continued after an interruption.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// Nanoseconds of the process's clock.
+    deadline: Option<u64>,
+    /// The waiting thread runs a call, whose CPUs others may use meanwhile.
+    pub in_call: bool,
+}
+
+impl Proc {
+    /// A wait of at most `timeout`, from now.
+    #[must_use]
+    pub fn waiting(&self, timeout: Option<Duration>, in_call: bool) -> Waiting {
+        let nanos = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        let deadline = timeout.map(|timeout| self.clock.now().saturating_add(nanos(timeout)));
+        Waiting { deadline, in_call }
+    }
+
+    /// Waits until `done` says so. `done` is asked after every batch of mail.
+    pub fn wait_until(&self, waiting: Waiting, mut done: impl FnMut(&Self) -> bool) -> Waited {
+        if done(self) {
+            return Waited::Done;
+        }
+        let mut blocked = Blocked { proc: self, since: None };
+        let result = self.wait_loop(waiting, &mut done, &mut blocked);
+        drop(blocked);
+        result
+    }
+
+    fn wait_loop(
+        &self,
+        waiting: Waiting,
+        done: &mut impl FnMut(&Self) -> bool,
+        blocked: &mut Blocked<'_>,
+    ) -> Waited {
+        let block_at = waiting
+            .in_call
+            .then(|| self.clock.now().saturating_add(BLOCKED_AFTER.as_nanos() as u64));
+        loop {
+            if self.leader.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                let outcome = self.lead(waiting, done, block_at, blocked);
+                self.leader.store(false, Ordering::SeqCst);
+                if self.follower_count.load(Ordering::SeqCst) > 0 {
+                    // One of them leads from now on.
+                    let _state = self.state.lock();
+                    self.followers.notify_all();
+                }
+                return outcome;
+            }
+            if let Some(outcome) = self.follow(waiting, done, block_at, blocked) {
+                return outcome;
+            }
+        }
+    }
+
+    fn lead(
+        &self,
+        waiting: Waiting,
+        done: &mut impl FnMut(&Self) -> bool,
+        block_at: Option<u64>,
+        blocked: &mut Blocked<'_>,
+    ) -> Waited {
+        let attend = self.endpoint.attend();
+        loop {
+            self.take_mail();
+            if done(self) {
+                return Waited::Done;
+            }
+            if self.is_stopping() {
+                return Waited::Stopped;
+            }
+            let now = self.clock.now();
+            if waiting.deadline.is_some_and(|deadline| now >= deadline) {
+                return Waited::TimedOut;
+            }
+            let due = blocked.due(block_at, now);
+            match attend.wait(earlier(waiting.deadline, due, now)) {
+                WaitOutcome::Interrupted => return Waited::Interrupted,
+                WaitOutcome::Mail | WaitOutcome::Kicked | WaitOutcome::TimedOut => {}
+            }
+        }
+    }
+
+    /// Waits for the leader's news. None: try to lead.
+    fn follow(
+        &self,
+        waiting: Waiting,
+        done: &mut impl FnMut(&Self) -> bool,
+        block_at: Option<u64>,
+        blocked: &mut Blocked<'_>,
+    ) -> Option<Waited> {
+        let now = self.clock.now();
+        let due = blocked.due(block_at, now);
+        let until = earlier(waiting.deadline, due, now);
+        let mut state = self.state.lock();
+        self.follower_count.fetch_add(1, Ordering::SeqCst);
+        if self.leader.load(Ordering::SeqCst) {
+            match until {
+                Some(timeout) => {
+                    self.followers.wait_for(&mut state, timeout);
+                }
+                None => self.followers.wait(&mut state),
+            }
+        }
+        self.follower_count.fetch_sub(1, Ordering::SeqCst);
+        drop(state);
+        if done(self) {
+            return Some(Waited::Done);
+        }
+        if self.is_stopping() {
+            return Some(Waited::Stopped);
+        }
+        let late = waiting.deadline.is_some_and(|deadline| self.clock.now() >= deadline);
+        late.then_some(Waited::TimedOut)
+    }
+
+    /// Waits until all of `flags` are ready.
+    pub fn wait_all(&self, waiting: Waiting, flags: &[Arc<Flag>]) -> Waited {
+        self.fetch_all(flags);
+        let mut seen = 0;
+        self.wait_until(waiting, |_| {
+            while seen < flags.len() && flags[seen].is_ready() {
+                seen += 1;
+            }
+            seen == flags.len()
+        })
+    }
+
+    /// Waits until `count` of `flags` are ready.
+    pub fn wait_some(&self, waiting: Waiting, flags: &[Arc<Flag>], count: usize) -> Waited {
+        self.fetch_all(flags);
+        self.wait_until(waiting, |_| {
+            let mut ready = 0;
+            flags.iter().any(|flag| {
+                ready += usize::from(flag.is_ready());
+                ready >= count
+            })
+        })
+    }
+
+    /// Spins for mail as a wait does, but does not sleep. True if some came.
+    pub fn glance(&self) -> bool {
+        let came = self.endpoint.attend().glance();
+        self.drain();
+        came
+    }
+
+    /// Takes what mail there is about `flags`, without waiting.
+    pub fn poll(&self, flags: &[Arc<Flag>]) {
+        self.fetch_all(flags);
+        self.drain();
+    }
+
+    /// Asks the owners of borrowed objects for their values.
+    pub fn fetch_all(&self, flags: &[Arc<Flag>]) {
+        if flags.iter().any(|flag| flag.id().owner != self.me && !flag.is_ready()) {
+            self.with_core(|core, _, fx| {
+                for flag in flags.iter().filter(|flag| !flag.is_ready()) {
+                    core.want(flag.id(), fx);
+                }
+            });
+        }
+    }
+
+    /// Wakes a waiting thread of this process to look at its condition again.
+    pub fn kick(&self) {
+        self.endpoint.kick();
+    }
+}
+
+/// Tells the core when the wait of a running call has lasted, and when it is over.
+struct Blocked<'a> {
+    proc: &'a Proc,
+    since: Option<u64>,
+}
+
+impl Blocked<'_> {
+    /// When to declare the call blocked; does so once that moment has come.
+    fn due(&mut self, block_at: Option<u64>, now: u64) -> Option<u64> {
+        let at = block_at.filter(|_| self.since.is_none())?;
+        if now < at {
+            return Some(at);
+        }
+        self.since = Some(now);
+        self.proc.with_core(|core, _, fx| core.block(fx));
+        None
+    }
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        if self.since.is_some() {
+            self.proc.with_core(|core, _, fx| core.unblock(fx));
+        }
+    }
+}
+
+fn earlier(a: Option<u64>, b: Option<u64>, now: u64) -> Option<Duration> {
+    let at = match (a, b) {
+        (Some(a), Some(b)) => a.min(b),
+        (a, b) => a.or(b)?,
+    };
+    Some(Duration::from_nanos(at.saturating_sub(now)))
+}
