@@ -72,7 +72,7 @@ class HandleMeta:
             data = pickle.dumps(content, protocol=5)
         except Exception:
             # Exception classes in `retry_exceptions` that are defined in the main program.
-            import cloudpickle
+            from raymesh import cloudpickle
 
             data = cloudpickle.dumps(content, protocol=5)
         return cls(class_name, methods, retries, data)

@@ -76,7 +76,14 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
         return _native.get_one(object_refs, timeout)
     if isinstance(object_refs, list):
         _state.ensure_running()
-        return _native.get(object_refs, timeout)
+        try:
+            return _native.get(object_refs, timeout)
+        except TypeError as error:
+            wrong = _first_wrong(object_refs)
+            if wrong is None:
+                raise
+            text = f"Attempting to call `get` on the value {wrong[0]!r}, which is not an ray.ObjectRef."
+            raise TypeError(text) from error
     raise ValueError(
         f"Invalid type of object refs, {type(object_refs)}, is given. "
         "'object_refs' must either be an ObjectRef or a list of ObjectRefs."
@@ -125,17 +132,37 @@ def wait(
         )
     if len(ray_waitables) > 1 and len(set(ray_waitables)) < len(ray_waitables):
         raise ValueError("Wait requires a list of unique ray_waitables.")
-    return _native.wait(ray_waitables, int(num_returns), timeout, fetch_local)
+    try:
+        return _native.wait(ray_waitables, int(num_returns), timeout, fetch_local)
+    except TypeError as error:
+        wrong = _first_wrong(ray_waitables)
+        if wrong is None:
+            raise
+        text = f"wait() expected a list of ray.ObjectRef, got a list containing {type(wrong[0])}"
+        raise TypeError(text) from error
+
+
+def _first_wrong(refs: list[Any]) -> tuple[Any] | None:
+    for item in refs:
+        if type(item) is not ObjectRef:
+            return (item,)
+    return None
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """Ends an actor at once, without running what it has at its exit."""
-    if not isinstance(actor, ActorHandle):
+    given: Any = actor
+    if not isinstance(given, ActorHandle):
         raise ValueError(
             "ray.kill() only supported for actors. For tasks, try ray.cancel(). "
-            f"Got: {type(actor)}."
+            f"Got: {type(given)}."
         )
-    _state.ensure_running()
+    if not _native.is_running():
+        from raymesh.exceptions import ActorHandleNotFoundError
+
+        raise ActorHandleNotFoundError(
+            f"{actor} belongs to a session that has ended. Create the actor again."
+        )
     actor._ray_native.kill(no_restart)
 
 

@@ -12,8 +12,7 @@ import io
 import pickle
 from typing import Any
 
-import cloudpickle
-
+from raymesh import cloudpickle
 from raymesh._dual import allocate, native_fields
 from raymesh.exceptions import UnserializableException
 
@@ -66,7 +65,7 @@ def _dumps(error: BaseException, *, plain: bool = False) -> bytes:
     return buffer.getvalue()
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(cloudpickle.Pickler):
     plain: BaseException | None = None
 
     def reducer_override(self, obj: Any) -> Any:

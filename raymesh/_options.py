@@ -151,6 +151,8 @@ ACTOR: dict[str, _Option] = {
     "_actor_generator_backpressure_num_objects": _Option((int, _NONE)),
 }
 
+_METHOD_ONLY = {"concurrency_group": _TEXT, "tensor_transport": _TEXT}
+
 METHOD = (
     "num_returns",
     "concurrency_group",
@@ -197,7 +199,7 @@ def check_method(options: Options, known: tuple[str, ...], where: str) -> None:
             continue
         if key == "num_returns" and isinstance(value, int) and value < 0:
             raise ValueError(f"num_returns must be >= 0, but got {value}.")
-        rule = TASK.get(key) or ACTOR.get(key)
+        rule = TASK.get(key) or ACTOR.get(key) or _METHOD_ONLY.get(key)
         if rule is not None and key != "name":
             _check_value(key, value, rule)
 

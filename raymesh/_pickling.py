@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
 def dump_definition(definition: Any, what: str, name: str) -> bytes:
     """The pickled definition. `what` is "function" or "actor class"."""
-    import cloudpickle
+    from raymesh import cloudpickle
 
     try:
         data: bytes = cloudpickle.dumps(definition, protocol=5)
@@ -49,6 +49,11 @@ def explain(value: Any) -> str:
         lines.insert(0, "These parts of it cannot be pickled:")
     hint = "create such objects inside the function or actor that uses them, or define __reduce__"
     return "\n".join([*lines, f"hint: {hint}."])
+
+
+def not_serializable(value: Any, what: str, error: BaseException) -> TypeError:
+    """The error for a value that does not pickle. `what` is "argument", "put value", "result"."""
+    return TypeError(f"Could not serialize the {what} {_short(value)}: {error}\n{explain(value)}")
 
 
 def culprits(value: Any, name: str = "value") -> list[Part]:
@@ -74,7 +79,7 @@ def culprits(value: Any, name: str = "value") -> list[Part]:
 
 
 def _pickles(value: Any) -> bool:
-    import cloudpickle
+    from raymesh import cloudpickle
 
     try:
         cloudpickle.dumps(value, protocol=5)
@@ -88,7 +93,9 @@ def _parts(part: Part) -> Iterator[Part]:
     if isinstance(value, FunctionType):
         yield from _captured(path, value)
     elif isinstance(value, type):
-        yield from (Part(f"{path}.{name}", item) for name, item in vars(value).items())
+        hidden = ("__dict__", "__weakref__")
+        members = [(name, item) for name, item in vars(value).items() if name not in hidden]
+        yield from (Part(f"{path}.{name}", item) for name, item in members)
     elif isinstance(value, (staticmethod, classmethod)):
         yield Part(path, value.__func__)
     elif isinstance(value, dict):
@@ -123,8 +130,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _warn_large(definition: Any, what: str, name: str, size: int) -> None:
-    import cloudpickle
-
+    from raymesh import cloudpickle
     from raymesh._logging import logger
 
     sizes: list[tuple[int, str]] = []

@@ -50,6 +50,12 @@ class RayContext:
         """The value of a key of `address_info`."""
         return self.address_info.get(key, default)
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = {"Python": self.python_version, "Ray API": self.ray_version}
+        cells = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in rows.items())
+        return f"<table><caption>raymesh</caption>{cells}</table>"
+
     def __repr__(self) -> str:
         return (
             f"RayContext(dashboard_url={self.dashboard_url!r}, "

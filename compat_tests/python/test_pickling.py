@@ -87,3 +87,23 @@ def test_large_capture_is_named(caplog):
         logger.removeHandler(caplog.handler)
     assert "blob (a variable around" in caplog.text
     assert "ray.put" in caplog.text
+
+
+def test_function_by_value_keeps_its_file_for_tracebacks():
+    from raymesh import cloudpickle
+
+    def outer():
+        def inner():
+            pass
+
+        return inner
+
+    again = cloudpickle.loads(cloudpickle.dumps(outer))
+    assert again.__code__.co_filename == __file__
+    assert again().__code__.co_filename == __file__
+
+
+def test_value_that_does_not_pickle_is_explained():
+    error = _pickling.not_serializable([threading.Lock()], "argument", TypeError("cannot pickle"))
+    assert str(error).startswith("Could not serialize the argument [<unlocked")
+    assert "value[0] = <unlocked" in str(error)
