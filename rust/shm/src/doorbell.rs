@@ -120,7 +120,7 @@ impl Doorbell {
     }
 
     /// A thread ceases to attend. Afterwards, mail that came meanwhile rang for nobody: when this
-    /// answers true (nobody attends any more), the caller looks for mail and rings for it.
+    /// answers true (nobody attends any more), the caller fences, looks for mail and rings for it.
     pub fn leave(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
@@ -131,10 +131,7 @@ impl Doorbell {
                 next &= !MAIN_PARKED;
             }
             match self.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => {
-                    fence(Ordering::SeqCst);
-                    return last;
-                }
+                Ok(_) => return last,
                 Err(now) => state = now,
             }
         }

@@ -78,6 +78,19 @@ impl ExtentAllocator {
         self.free.largest()
     }
 
+    /// Cold free memory, at most `most` bytes in one piece, that could be brought in ahead of need
+    /// ([`crate::Segment::populate`], then [`Self::warmed`]).
+    #[must_use]
+    pub fn coldest(&self, most: u64) -> Option<Extent> {
+        let most = most / Self::GRANULE * Self::GRANULE;
+        self.free.coldest(most).filter(|_| most > 0).map(|(offset, len)| Extent { offset, len })
+    }
+
+    /// The extent's memory has been brought in: what of it is free now is handed out first.
+    pub fn warmed(&mut self, extent: Extent) {
+        self.free.warm_up(extent.offset, extent.len.min(self.capacity.saturating_sub(extent.offset)));
+    }
+
     /// What to punch so that at most `keep` free bytes take memory. From now on they count as cold.
     pub fn trim_warm(&mut self, keep: u64) -> Vec<Extent> {
         let keep = keep / Self::GRANULE * Self::GRANULE;

@@ -165,6 +165,34 @@ impl FreeMap {
         self.free.contains(offset, len)
     }
 
+    /// Whether all of this is free, apart from one piece inside it.
+    pub fn is_free_but(&self, offset: u64, len: u64, (piece, piece_len): (u64, u64)) -> bool {
+        let (end, piece_end) = (offset + len, piece + piece_len);
+        (piece == offset || self.is_free(offset, piece - offset))
+            && (piece_end == end || self.is_free(piece_end, end - piece_end))
+    }
+
+    /// A free piece of at most `most` bytes that is cold, lowest first.
+    pub fn coldest(&self, most: u64) -> Option<(u64, u64)> {
+        self.free.by_offset.iter().find_map(|(start, len)| {
+            let end = start + len;
+            let warm = self.warm.touching(*start, end);
+            let from = warm.first().filter(|(at, _)| at == start).map_or(*start, |(at, len)| at + len);
+            let to = warm.iter().map(|(at, _)| *at).find(|at| *at > from).unwrap_or(end);
+            (from < to).then(|| (from, (to - from).min(most)))
+        })
+    }
+
+    /// What of this is free counts as warm from now on.
+    pub fn warm_up(&mut self, offset: u64, len: u64) {
+        let end = offset + len;
+        for (start, length) in self.free.touching(offset, end) {
+            let (from, to) = (start.max(offset), (start + length).min(end));
+            self.warm.subtract(from, to - from);
+            self.warm.insert(from, to - from, &self.walls);
+        }
+    }
+
     /// Whether any of this is free.
     pub fn touches_free(&self, offset: u64, len: u64) -> bool {
         !self.free.touching(offset, offset + len).is_empty()

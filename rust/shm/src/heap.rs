@@ -26,6 +26,8 @@ pub struct Heap {
     /// Length in the heap of each block in use, by offset.
     live: HashMap<u64, u64>,
     leased: u64,
+    /// Bytes in wholly free extents.
+    idle: u64,
 }
 
 impl Heap {
@@ -35,7 +37,14 @@ impl Heap {
     /// The empty heap of process `home`.
     #[must_use]
     pub fn new(home: ProcId) -> Self {
-        Self { home, free: FreeMap::default(), extents: BTreeMap::new(), live: HashMap::new(), leased: 0 }
+        Self {
+            home,
+            free: FreeMap::default(),
+            extents: BTreeMap::new(),
+            live: HashMap::new(),
+            leased: 0,
+            idle: 0,
+        }
     }
 
     /// Adds memory that the agent has leased. It overlaps no extent of this heap.
@@ -45,6 +54,7 @@ impl Heap {
             self.free.add(extent.offset, extent.len);
             self.extents.insert(extent.offset, extent.len);
             self.leased += extent.len;
+            self.idle += extent.len;
         }
     }
 
@@ -57,7 +67,7 @@ impl Heap {
     pub fn alloc_tracked(&mut self, len: u64) -> Option<Allocation> {
         let whole = Self::whole(len)?;
         let taken = self.free.alloc(whole)?;
-        self.live.insert(taken.offset, whole);
+        self.occupy(taken.offset, whole);
         Some(Allocation {
             block: Block { home: self.home, offset: taken.offset, len },
             cold: taken.cold.map(|(offset, len)| Extent { offset, len }),
@@ -72,7 +82,7 @@ impl Heap {
         if !aligned || !self.free.alloc_at(block.offset, whole) {
             return false;
         }
-        self.live.insert(block.offset, whole);
+        self.occupy(block.offset, whole);
         true
     }
 
@@ -83,22 +93,42 @@ impl Heap {
         }
         if let Some(whole) = self.live.remove(&block.offset) {
             self.free.free(block.offset, whole);
+            self.idle += self.if_idle(block.offset);
         }
         true
+    }
+
+    /// A piece of free space has become a block.
+    fn occupy(&mut self, offset: u64, whole: u64) {
+        self.live.insert(offset, whole);
+        let (start, len) = self.extent_at(offset);
+        // What is left of the extent was wholly free if nothing but this block is missing.
+        let left = self.free.is_free_but(start, len, (offset, whole));
+        self.idle -= if left { len } else { 0 };
+    }
+
+    /// Length of the extent around `offset` if it is wholly free, else 0.
+    fn if_idle(&self, offset: u64) -> u64 {
+        let (start, len) = self.extent_at(offset);
+        if self.free.is_free(start, len) { len } else { 0 }
+    }
+
+    fn extent_at(&self, offset: u64) -> (u64, u64) {
+        let found = self.extents.range(..=offset).next_back();
+        found.map_or((offset, 0), |(start, len)| (*start, *len))
     }
 
     /// Takes out wholly free extents, for the agent, until at most `keep` bytes are in such extents.
     pub fn take_free_extents(&mut self, keep: u64) -> Vec<Extent> {
         let mut idle: Vec<Extent> = self.idle_extents().collect();
-        let mut idle_bytes: u64 = idle.iter().map(|extent| extent.len).sum();
         // Largest first, so that few go; of the small ones a heap makes use again soon.
         idle.sort_by_key(|extent| std::cmp::Reverse((extent.len, extent.offset)));
         let mut taken = Vec::new();
         for extent in idle {
-            if idle_bytes <= keep {
+            if self.idle <= keep {
                 break;
             }
-            idle_bytes -= extent.len;
+            self.idle -= extent.len;
             self.extents.remove(&extent.offset);
             let extents = &self.extents;
             let end_of = |(start, len): (&u64, &u64)| start + len;
@@ -136,7 +166,7 @@ impl Heap {
     /// Bytes in wholly free extents.
     #[must_use]
     pub fn idle_bytes(&self) -> u64 {
-        self.idle_extents().map(|extent| extent.len).sum()
+        self.idle
     }
 
     #[must_use]

@@ -15,6 +15,8 @@
 //! Rule of the house: any process may be killed at any instruction. Whatever a process changes here
 //! becomes visible by one atomic store, or can be undone by the agent ([`Segment::release_locks_of`]).
 #![allow(unsafe_code)]
+// Spinning and parking are about time; nothing here depends on the order of a hash map.
+#![allow(clippy::disallowed_methods)]
 
 mod doorbell;
 mod lock;

@@ -32,6 +32,27 @@ fn trimming_tells_what_to_punch() {
 }
 
 #[test]
+fn memory_brought_in_ahead_is_handed_out_first() {
+    let mut arena = ExtentAllocator::new(100 * GRANULE);
+    let used = arena.alloc(10 * GRANULE).unwrap();
+    let ahead = arena.coldest(20 * GRANULE + 3).unwrap();
+    assert_eq!(ahead, Extent { offset: 10 * GRANULE, len: 20 * GRANULE });
+    arena.warmed(ahead);
+    assert_eq!(arena.warm_bytes(), 20 * GRANULE);
+    arena.free(used);
+    assert_eq!(arena.coldest(1 << 30).unwrap(), Extent { offset: 30 * GRANULE, len: 70 * GRANULE });
+    // Half of it is in use by the time it is there.
+    let late = arena.coldest(20 * GRANULE).unwrap();
+    assert_eq!(arena.alloc(40 * GRANULE).unwrap().offset, 0);
+    arena.warmed(late);
+    assert_eq!(arena.warm_bytes(), 10 * GRANULE);
+    assert_eq!(arena.alloc(10 * GRANULE).unwrap().offset, 40 * GRANULE);
+    arena.warmed(Extent { offset: 0, len: u64::MAX });
+    assert_eq!(arena.coldest(1 << 30), None);
+    assert_eq!(arena.coldest(5), None);
+}
+
+#[test]
 fn a_full_arena_says_how_full() {
     let mut arena = ExtentAllocator::new(10 * GRANULE + 5);
     arena.alloc(4 * GRANULE).unwrap();

@@ -116,6 +116,10 @@ proptest! {
                 },
             }
             prop_assert_eq!(heap.blocks(), held.len());
+            let idle = |extent: &&Extent| {
+                !held.iter().any(|block| (extent.offset..extent.offset + extent.len).contains(&block.offset))
+            };
+            prop_assert_eq!(heap.idle_bytes(), extents.iter().filter(idle).map(|extent| extent.len).sum::<u64>());
         }
         for block in held {
             prop_assert!(heap.free(&block));
