@@ -1,1 +1,55 @@
-//! sim
+//! Whole clusters in one thread, from a seed: the real controller, hosts and processes of
+//! `raymesh-core`, random user programs, a network that delays and reorders, and crashes.
+//!
+//! - [`world`]: the clock, the network, and who is there.
+//! - [`node`]: controller, hosts and processes as the world sees them: events in, effects out.
+//! - [`program`]: what the user code in drivers, tasks and actors does, at random.
+//! - [`check`]: what must hold at all times, and at the end.
+//! - [`rng`]: randomness from a seed, the same on every machine.
+//!
+//! A seed always gives the same run. [`run`] answers what went wrong and the trace that led there.
+//!
+//! # What the network promises
+//!
+//! What one node sends to another arrives in order, each message once, unless the receiver is dead.
+//! There is no order between different senders, with one exception that every transport must give:
+//! **news of a process's death comes after what the process has sent** to the receiver of the news.
+
+pub mod check;
+pub mod node;
+pub mod program;
+pub mod rng;
+pub mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use world::{Stats, World};
+
+/// Runs the cluster of `seed` to its end.
+///
+/// # Errors
+/// What went wrong, with the last events before it.
+pub fn run(seed: u64) -> Result<Stats, String> {
+    let go = |trace: bool| {
+        let mut world = World::new(seed, trace);
+        let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let result = match ended {
+            Ok(result) => result,
+            Err(panic) => Err(match panic.downcast_ref::<String>() {
+                Some(text) => text.clone(),
+                None => (*panic.downcast_ref::<&str>().unwrap_or(&"panic")).to_owned(),
+            }),
+        };
+        (result, world)
+    };
+    let (result, world) = go(false);
+    match result {
+        Ok(()) => Ok(world.stats),
+        Err(_) => {
+            // Once more, with the trace that would slow down the good runs.
+            let (result, world) = go(true);
+            let what = result.err().unwrap_or_else(|| "it does not fail a second time".to_owned());
+            Err(format!("seed {seed}: {what}\n{}", world.trace_text()))
+        }
+    }
+}

@@ -37,11 +37,11 @@ pub(super) struct Host {
 }
 
 impl Host {
-    fn has(&self, id: ResId) -> u64 {
+    pub fn has(&self, id: ResId) -> u64 {
         self.size.get(id.0 as usize).copied().unwrap_or(0)
     }
 
-    fn held(&self, id: ResId) -> u64 {
+    pub fn held(&self, id: ResId) -> u64 {
         self.held.get(id.0 as usize).copied().unwrap_or(0)
     }
 
@@ -67,6 +67,11 @@ impl Host {
     /// How many task leases without CPU may wait for their worker at a time.
     pub fn weightless_limit(&self) -> u32 {
         (self.has(CPU) / Quantity::SCALE) as u32 + 4
+    }
+
+    /// Of every resource: what there is, and what is held.
+    pub fn books(&self) -> impl Iterator<Item = (ResId, u64, u64)> {
+        (0..).map(ResId).zip(&self.size).zip(&self.held).map(|((id, size), held)| (id, *size, *held))
     }
 
     /// What is free, for display.

@@ -12,9 +12,10 @@
 //! - `schedule`: grants what fits, and keeps room for those that waited too long (`starvation`).
 //! - `leases`: the life of a lease. `lifecycle`: the life of an actor. `deaths`: processes and hosts.
 //! - `reclaim`: asks callers for leases that others need. `notices`: tells who waits why.
-//! - `describe`: answers to questions about the cluster.
+//! - `describe`: answers to questions about the cluster. `audit`: whether the books are right.
 
 mod actors;
+mod audit;
 mod deaths;
 mod demand;
 mod describe;

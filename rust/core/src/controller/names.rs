@@ -38,4 +38,8 @@ impl Names {
             .map(|((_, namespace), _)| namespace.clone())
             .collect()
     }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, ActorId)> {
+        self.taken.iter().map(|((name, _), id)| (name.as_str(), *id))
+    }
 }

@@ -111,6 +111,10 @@ impl Procs {
         }
         proc
     }
+
+    pub fn iter(&self) -> impl Iterator<Item = (ProcId, &Proc)> {
+        self.living.iter().map(|(id, proc)| (*id, proc))
+    }
 }
 
 /// A set of numbers that come about in order, from 1.

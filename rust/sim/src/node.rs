@@ -1,0 +1,396 @@
+//! Controller, hosts and processes as the world sees them: events in, effects out.
+
+use raymesh_core::controller::{Effect as Decision, Event as ControllerEvent};
+use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
+use raymesh_core::process::{Effect, Process};
+use raymesh_wire::control::{ActorSpec, DeathCause, ExitReason, FromHost, ToHost};
+use raymesh_wire::{
+    ActorId, FromController, HostId, JobId, Message, ProcId, Quantity, ResourceSet, ToController,
+};
+
+use crate::program::{Frame, Ref};
+use crate::world::{Happening, MICRO, MILLI, Node, Packet, SECOND, World};
+
+/// Where the controller lives.
+pub const CONTROLLER: ProcId = ProcId::agent(HostId(0));
+
+/// A host with its agent.
+#[derive(Debug)]
+pub struct HostNode {
+    pub host: Host,
+    pub total: ResourceSet,
+    /// Resources of the leases and starts that it was told of and that are not over.
+    pub bound: std::collections::BTreeMap<u64, (ResourceSet, Vec<u32>, Option<ProcId>)>,
+}
+
+/// A driver or worker.
+#[derive(Debug)]
+pub struct ProcNode {
+    pub process: Process,
+    pub pid: u32,
+    pub job: JobId,
+    /// It runs the main program, and has come to its end.
+    pub driver: bool,
+    pub done: bool,
+    /// What runs, and what runs on top of it.
+    pub frame: Option<Frame>,
+    pub actor: Option<ActorId>,
+    /// What the actor keeps between calls.
+    pub stash: Vec<Ref>,
+    /// Asked to end.
+    pub exit: Option<ExitReason>,
+}
+
+impl World {
+    pub fn add_host(&mut self, id: HostId) {
+        let (cpus, special) = (2 + self.rng.below(3) as u64, id == HostId(0) || self.rng.one_in(2));
+        let mut total = ResourceSet::new();
+        total.set("CPU", Quantity(cpus * Quantity::SCALE));
+        if special {
+            total.set("GPU", Quantity(2 * Quantity::SCALE));
+            total.set("x", Quantity(3 * Quantity::SCALE));
+        }
+        let mut config = Config::new(id, format!("host-{}", id.0), total.clone());
+        config.spare = self.rng.below(3) as u32;
+        config.keep_idle = self.rng.below(4) as u32;
+        config.idle_timeout = self.rng.range(MILLI, SECOND);
+        config.max_starting = 1 + self.rng.below(6) as u32;
+        let mut node = HostNode { host: Host::new(config), total, bound: std::collections::BTreeMap::new() };
+        let mut orders = Vec::new();
+        node.host.start(self.now, &mut orders);
+        self.hosts.insert(id, node);
+        self.carry_out(id, orders);
+    }
+
+    pub fn add_driver(&mut self, host: HostId, job: JobId) {
+        let first = !self.drivers.contains(&Host::driver_slot(host));
+        let node = self.hosts.get_mut(&host);
+        let other = node.and_then(|node| node.host.allocate_driver());
+        let id = if first { Host::driver_slot(host) } else { other.unwrap_or_default() };
+        self.drivers.push(id);
+        let mut node = self.new_proc(id, job);
+        node.driver = true;
+        node.frame = Some(Frame::main(self.rng.next_u64()));
+        let pid = node.pid;
+        self.procs.insert(id, node);
+        self.host_event(host, HostEvent::DriverJoined { proc: id, pid });
+        self.at(self.now + 100 * MILLI, Happening::Step(id));
+    }
+
+    fn new_proc(&mut self, id: ProcId, job: JobId) -> ProcNode {
+        ProcNode {
+            process: Process::new(id, CONTROLLER),
+            pid: 1000 * id.host().0 + 100 * id.incarnation() + id.slot(),
+            job,
+            driver: false,
+            done: false,
+            frame: None,
+            actor: None,
+            stash: Vec::new(),
+            exit: None,
+        }
+    }
+
+    pub fn arrives(&mut self, from: Node, to: Node, packet: Packet) {
+        match (to, packet) {
+            (Node::Controller, Packet::ToController(message)) => {
+                let Node::Proc(from) = from else { return };
+                self.controller_event(ControllerEvent::Message { from, message });
+            }
+            (Node::Controller, Packet::FromHost(message)) => {
+                let Node::Host(host) = from else { return };
+                self.controller_event(ControllerEvent::FromHost { host, message });
+            }
+            (Node::Host(host), Packet::ToHost(message)) => self.to_host(host, message),
+            (Node::Host(host), Packet::Hello { pid }) => {
+                let Node::Proc(proc) = from else { return };
+                self.host_event(host, HostEvent::Hello { proc, pid });
+            }
+            (Node::Proc(id), Packet::FromController(message)) => self.from_controller(id, message),
+            (Node::Proc(id), Packet::Message(message)) => {
+                let Node::Proc(from) = from else { return };
+                self.with_process(id, |process, now, effects| process.receive(now, from, message, effects));
+            }
+            (to, packet) => self.fail(format!("{to:?} cannot read {packet:?}")),
+        }
+    }
+
+    pub fn tick(&mut self, node: Node) {
+        match node {
+            Node::Controller => self.controller_event(ControllerEvent::Tick),
+            Node::Host(host) => self.host_event(host, HostEvent::Tick),
+            Node::Proc(id) => {
+                self.with_process(id, |process, now, effects| process.tick(now, effects));
+            }
+        }
+    }
+
+    fn controller_event(&mut self, event: ControllerEvent) {
+        let mut decisions = Vec::new();
+        self.controller.handle(self.now, event, &mut decisions);
+        for decision in decisions {
+            match decision {
+                Decision::Send { to, message } => {
+                    self.send(Node::Controller, Node::Proc(to), Packet::FromController(message));
+                }
+                Decision::ToHost { host, message } => {
+                    if let ToHost::BindLease { resources, .. } = &message
+                        && resources.get("CPU").0 > 0
+                        && self.controller.owes_cpu(host)
+                    {
+                        self.fail(format!("{host:?} is granted more CPU than it has: {message:?}"));
+                    }
+                    self.send(Node::Controller, Node::Host(host), Packet::ToHost(message));
+                }
+            }
+        }
+        let deadline = self.controller.next_deadline();
+        self.wake_at(Node::Controller, deadline);
+    }
+
+    fn to_host(&mut self, host: HostId, message: ToHost) {
+        let Some(node) = self.hosts.get_mut(&host) else { return };
+        match &message {
+            ToHost::BindLease { lease, resources, gpus, .. } => {
+                node.bound.insert(lease.0, (resources.clone(), gpus.clone(), None));
+            }
+            ToHost::StartActor { start, spec, gpus, .. } => {
+                node.bound.insert(start.0, (spec.resources.clone(), gpus.clone(), None));
+            }
+            ToHost::EndLease { lease, kill: false } => {
+                node.bound.remove(&lease.0);
+            }
+            _ => {}
+        }
+        self.check_host(host);
+        self.host_event(host, HostEvent::FromController(message));
+    }
+
+    pub fn host_event(&mut self, id: HostId, event: HostEvent) {
+        let Some(node) = self.hosts.get_mut(&id) else { return };
+        let mut orders = Vec::new();
+        node.host.handle(self.now, event, &mut orders);
+        self.carry_out(id, orders);
+    }
+
+    fn carry_out(&mut self, id: HostId, orders: Vec<Order>) {
+        for order in orders {
+            if self.traced() {
+                self.note(format!("    {id:?}: {order:?}"));
+            }
+            match order {
+                Order::Send { to, message } => {
+                    self.send(Node::Host(id), Node::Proc(to), Packet::FromController(message));
+                }
+                Order::ToController(message) => {
+                    self.note_binding(id, &message);
+                    self.send(Node::Host(id), Node::Controller, Packet::FromHost(message));
+                }
+                Order::Fork { proc } => {
+                    let at = self.now + self.rng.range(MILLI, 12 * MILLI);
+                    self.at(at, Happening::Forks(proc));
+                }
+                Order::Kill { proc } => self.die(proc, DeathCause::Signaled { signal: 9 }),
+            }
+        }
+        let deadline = self.hosts.get(&id).and_then(|node| node.host.next_deadline());
+        self.wake_at(Node::Host(id), deadline);
+    }
+
+    fn note_binding(&mut self, id: HostId, message: &FromHost) {
+        let Some(node) = self.hosts.get_mut(&id) else { return };
+        match message {
+            FromHost::LeaseBound { lease, worker }
+            | FromHost::ActorStarted { start: lease, proc: worker, .. } => {
+                if let Some(bound) = node.bound.get_mut(&lease.0) {
+                    bound.2 = Some(*worker);
+                }
+            }
+            FromHost::LeaseFailed { lease, .. } | FromHost::ActorStartFailed { start: lease, .. } => {
+                node.bound.remove(&lease.0);
+            }
+            FromHost::Died { proc, .. } => node.bound.retain(|_, bound| bound.2 != Some(*proc)),
+            _ => {}
+        }
+    }
+
+    pub fn forks(&mut self, id: ProcId) {
+        if !self.hosts.contains_key(&id.host()) {
+            return;
+        }
+        let risky = self.now < self.calm_at;
+        if risky && self.rng.one_in(20) {
+            let reason = "no memory".to_owned();
+            self.host_event(id.host(), HostEvent::ForkFailed { proc: id, reason });
+            return;
+        }
+        let node = self.new_proc(id, JobId::default());
+        let pid = node.pid;
+        self.procs.insert(id, node);
+        let late = self.rng.one_in(3);
+        let said = Node::Proc(id);
+        self.send(said, Node::Host(id.host()), Packet::Hello { pid });
+        if risky && self.rng.one_in(20) {
+            self.die(id, DeathCause::Signaled { signal: 11 });
+        }
+        if !late {
+            self.host_event(id.host(), HostEvent::Forked { proc: id, pid });
+        }
+    }
+
+    /// The process ends, now.
+    pub fn die(&mut self, id: ProcId, cause: DeathCause) {
+        if self.procs.remove(&id).is_none() {
+            return;
+        }
+        self.stats.deaths += 1;
+        if self.hosts.contains_key(&id.host()) {
+            let at = self.now + self.rng.range(20 * MICRO, MILLI);
+            let at = self.after_last_words(id, Node::Host(id.host()), at);
+            self.at(at, Happening::Noticed(id, cause));
+        }
+    }
+
+    pub fn noticed(&mut self, id: ProcId, cause: DeathCause) {
+        self.host_event(id.host(), HostEvent::ProcDied { proc: id, cause });
+    }
+
+    pub fn fault(&mut self) {
+        let host_goes = self.hosts.len() > 1 && self.rng.one_in(8);
+        if host_goes {
+            let ids: Vec<_> = self.hosts.keys().copied().filter(|id| *id != HostId(0)).collect();
+            let Some(host) = self.rng.pick(&ids).copied() else { return };
+            self.hosts.remove(&host);
+            self.stats.hosts_lost += 1;
+            let procs: Vec<_> = self.procs.keys().copied().filter(|id| id.host() == host).collect();
+            for id in procs {
+                self.die(id, DeathCause::HostLost);
+            }
+            let at = self.now + self.rng.range(MILLI, 30 * MILLI);
+            self.at(at, Happening::HostLost(host));
+            return;
+        }
+        let driver_goes = self.rng.one_in(6);
+        let ids: Vec<_> =
+            self.procs.iter().filter(|(_, node)| node.driver == driver_goes).map(|(id, _)| *id).collect();
+        if let Some(id) = self.rng.pick(&ids).copied() {
+            self.die(id, DeathCause::Signaled { signal: 9 });
+        }
+    }
+
+    pub fn host_lost(&mut self, host: HostId) {
+        self.controller_event(ControllerEvent::HostLost { host });
+    }
+
+    fn from_controller(&mut self, id: ProcId, message: FromController) {
+        let Some(node) = self.procs.get_mut(&id) else { return };
+        match &message {
+            FromController::Leased { job, .. } => node.job = *job,
+            FromController::StartActor { spec, .. } => node.job = spec.job,
+            FromController::ActorState { actor, state } => {
+                self.told.insert((id, *actor), state.clone());
+            }
+            FromController::Unplaceable { key, never, reason }
+                if self.hosts.contains_key(&HostId(0)) && *never =>
+            {
+                let text = format!("{id:?} is told that shape {key} can never be placed: {reason}");
+                self.fail(text);
+                return;
+            }
+            _ => {}
+        }
+        let message = Message::FromController(message);
+        self.with_process(id, |process, now, effects| process.receive(now, CONTROLLER, message, effects));
+    }
+
+    /// Lets a process handle something, and carries out what follows.
+    pub fn with_process<T>(
+        &mut self,
+        id: ProcId,
+        act: impl FnOnce(&mut Process, u64, &mut Vec<Effect>) -> T,
+    ) -> Option<T> {
+        let node = self.procs.get_mut(&id)?;
+        let mut effects = Vec::new();
+        let result = act(&mut node.process, self.now, &mut effects);
+        for effect in effects {
+            self.effect(id, effect);
+        }
+        let deadline = self.procs.get(&id).and_then(|node| node.process.next_deadline());
+        self.wake_at(Node::Proc(id), deadline);
+        Some(result)
+    }
+
+    fn effect(&mut self, id: ProcId, effect: Effect) {
+        match effect {
+            Effect::Send { to, message } | Effect::SendAfter { to, message, .. } => {
+                self.send_message(id, to, message);
+            }
+            Effect::SendCall { to, call } => {
+                self.send_message(id, to, Message::Call(Box::new((*call).clone())));
+            }
+            Effect::Ready { object } => self.ready(id, object),
+            Effect::Runnable => self.run_next(id),
+            Effect::Free { block } => self.freed(block),
+            Effect::Answer(answer) => self.answer(id, *answer),
+            Effect::Exit { reason } => self.exit(id, reason),
+            #[allow(unreachable_patterns)]
+            other => self.fail(format!("{id:?}: the simulation does not know {other:?}")),
+        }
+    }
+
+    pub fn send_message(&mut self, id: ProcId, to: ProcId, message: Message) {
+        match message {
+            Message::ToController(message) => {
+                match &message {
+                    ToController::ActorReady { actor, error: None } => {
+                        self.lived.insert(*actor, id);
+                    }
+                    ToController::WatchActor { actor } => {
+                        self.watching.insert((id, *actor));
+                    }
+                    ToController::UnwatchActor { actor } => {
+                        self.watching.remove(&(id, *actor));
+                    }
+                    _ => {}
+                }
+                self.send(Node::Proc(id), Node::Controller, Packet::ToController(message));
+            }
+            Message::FreeBlocks { blocks } if to.slot() == ProcId::AGENT_SLOT => {
+                for block in blocks {
+                    self.freed(block);
+                }
+            }
+            message => self.send(Node::Proc(id), Node::Proc(to), Packet::Message(message)),
+        }
+    }
+
+    fn answer(&mut self, id: ProcId, answer: FromController) {
+        if let FromController::StartActor { spec, restarts, .. } = answer {
+            self.construct(id, &spec, restarts);
+        }
+    }
+
+    fn construct(&mut self, id: ProcId, spec: &ActorSpec, restarts: u32) {
+        self.with_process(id, |process, _, effects| process.hold_arguments(spec, effects));
+        let seed = crate::program::seed_of(&spec.handle).wrapping_add(u64::from(restarts));
+        let Some(node) = self.procs.get_mut(&id) else { return };
+        node.actor = Some(spec.actor);
+        node.frame = Some(Frame::constructor(seed));
+        let at = self.now + self.rng.range(10 * MICRO, 2 * MILLI);
+        self.at(at, Happening::Step(id));
+    }
+
+    /// Asked to end, once what runs is over.
+    pub fn exit(&mut self, id: ProcId, reason: ExitReason) {
+        let Some(node) = self.procs.get_mut(&id) else { return };
+        if reason == ExitReason::Retired && (node.process.object_count() > 0 || node.frame.is_some()) {
+            let pid = node.pid;
+            self.send(Node::Proc(id), Node::Host(id.host()), Packet::Hello { pid });
+            return;
+        }
+        node.exit = Some(reason);
+        if node.frame.is_none() {
+            self.die(id, DeathCause::Exited { code: 0 });
+        }
+    }
+}

@@ -1,0 +1,586 @@
+//! What user code does: random programs for drivers, tasks and actors.
+//!
+//! They may do anything that cannot deadlock by itself: a task gets only what it submitted itself and
+//! references older than itself; methods of actors get nothing; only values that exist are passed to
+//! actors as arguments themselves.
+
+use bytes::{BufMut, Bytes};
+use raymesh_core::process::{ActorCallSpec, Arguments, CreateActor, Lookup, Process, TaskSpec};
+use raymesh_wire::control::{ActorSpec, DeathCause};
+use raymesh_wire::{
+    ActorId, Block, Call, ErrorKind, ErrorValue, FunctionId, Message, ObjectId, ProcId, Quantity,
+    ReplyStatus, ResourceSet, Return, TaskId, ToController, Value,
+};
+
+use crate::rng::Rng;
+use crate::world::{Happening, MICRO, MILLI, Stored, World};
+
+/// A reference in user code: one hold of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ref {
+    pub id: ObjectId,
+    /// Waiting for it cannot end in a circle.
+    pub safe: bool,
+}
+
+impl Ref {
+    fn actor(self) -> Option<ActorId> {
+        let handle = self.id.index == u32::MAX;
+        handle.then_some(ActorId { creator: self.id.owner, seq: self.id.seq as u32 })
+    }
+}
+
+/// What a running piece of user code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Main,
+    Constructor,
+    Task(TaskId),
+    Method(TaskId),
+}
+
+/// A running piece of user code.
+#[derive(Debug)]
+pub struct Frame {
+    kind: Kind,
+    rng: Rng,
+    steps: usize,
+    depth: u64,
+    num_returns: u32,
+    pub refs: Vec<Ref>,
+    /// It is in `get`.
+    pub waiting: Option<ObjectId>,
+    /// Results that the main program looks at in the end.
+    results: Vec<ObjectId>,
+}
+
+impl Frame {
+    fn new(kind: Kind, seed: u64, steps: usize, depth: u64) -> Self {
+        Self {
+            kind,
+            rng: Rng::new(seed),
+            steps,
+            depth,
+            num_returns: 0,
+            refs: Vec::new(),
+            waiting: None,
+            results: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn main(seed: u64) -> Self {
+        let steps = 5 + Rng::new(seed).below(40);
+        Self::new(Kind::Main, seed, steps, 0)
+    }
+
+    #[must_use]
+    pub fn constructor(seed: u64) -> Self {
+        Self::new(Kind::Constructor, seed, 0, 9)
+    }
+
+    /// Everything that it refers to.
+    pub fn held(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        self.refs.iter().map(|it| it.id)
+    }
+}
+
+/// Serialized references, as a value that contains them.
+#[must_use]
+pub fn encode_refs(refs: &[ObjectId]) -> Bytes {
+    let mut out = Vec::new();
+    for id in refs {
+        out.put_u64_le(id.owner.as_u64());
+        out.put_u64_le(id.seq);
+        out.put_u32_le(id.index);
+    }
+    out.into()
+}
+
+#[must_use]
+pub fn decode_refs(body: &Bytes) -> Vec<ObjectId> {
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
+    body.chunks_exact(20)
+        .map(|it| ObjectId {
+            owner: ProcId::from_u64(word(&it[..8])),
+            seq: word(&it[8..16]),
+            index: word(&it[16..]) as u32,
+        })
+        .collect()
+}
+
+/// Options of a call: its seed, its depth, and which of its references may be waited for.
+fn options(seed: u64, depth: u64, safe: u64) -> Bytes {
+    let mut out = Vec::new();
+    for word in [seed, depth, safe] {
+        out.put_u64_le(word);
+    }
+    out.into()
+}
+
+#[must_use]
+pub fn seed_of(options: &Bytes) -> u64 {
+    word(options, 0)
+}
+
+fn word(options: &Bytes, at: usize) -> u64 {
+    let bytes = options.get(at * 8..at * 8 + 8).unwrap_or_default();
+    bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
+
+fn shapes() -> [ResourceSet; 8] {
+    let set = |amounts: &[(&str, u64)]| amounts.iter().map(|(name, n)| (*name, Quantity(*n))).collect();
+    let one = Quantity::SCALE;
+    [
+        set(&[("CPU", one)]),
+        set(&[("CPU", one)]),
+        set(&[("CPU", one / 2)]),
+        set(&[("CPU", 2 * one)]),
+        set(&[]),
+        set(&[("CPU", one), ("GPU", one)]),
+        set(&[("GPU", one / 2)]),
+        set(&[("x", one)]),
+    ]
+}
+
+impl World {
+    /// The user code of a process goes on for one step.
+    pub fn step(&mut self, id: ProcId) {
+        let Some(node) = self.procs.get_mut(&id) else { return };
+        let Some(mut frame) = node.frame.take() else { return };
+        if frame.waiting.is_some() {
+            node.frame = Some(frame);
+            return;
+        }
+        if frame.steps == 0 {
+            self.end(id, frame);
+            return;
+        }
+        frame.steps -= 1;
+        self.act(id, &mut frame);
+        let pause = match frame.rng.below(8) {
+            0 => frame.rng.range(MILLI, 20 * MILLI),
+            _ => frame.rng.range(MICRO, 500 * MICRO),
+        };
+        let waits = frame.waiting.is_some();
+        if let Some(node) = self.procs.get_mut(&id) {
+            node.frame = Some(frame);
+            if !waits {
+                self.at(self.now + pause, Happening::Step(id));
+            }
+        }
+    }
+
+    fn act(&mut self, id: ProcId, frame: &mut Frame) {
+        let gets = !matches!(frame.kind, Kind::Method(_));
+        match frame.rng.below(16) {
+            0..=5 if frame.depth < 3 => self.submit(id, frame),
+            0..=5 => {}
+            6 | 7 => self.put(id, frame),
+            8 if frame.depth < 2 => self.create(id, frame),
+            8..=10 => self.call(id, frame),
+            11 | 12 if gets => {
+                let safe: Vec<_> =
+                    frame.refs.iter().filter(|it| it.safe && it.actor().is_none()).copied().collect();
+                if let Some(it) = frame.rng.pick(&safe).copied() {
+                    self.get(id, frame, it.id);
+                }
+            }
+            13 => {
+                let at = frame.rng.below(frame.refs.len());
+                if at < frame.refs.len() {
+                    let gone = frame.refs.swap_remove(at);
+                    self.drop_refs(id, &[gone]);
+                }
+            }
+            14 if frame.rng.one_in(4) => {
+                let actors: Vec<_> = frame.refs.iter().filter_map(|it| it.actor()).collect();
+                if let Some(actor) = frame.rng.pick(&actors).copied() {
+                    let no_restart = frame.rng.one_in(2);
+                    let message = ToController::KillActor { actor, no_restart };
+                    self.send_message(id, ProcId::default(), Message::ToController(message));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Some of the frame's references.
+    fn some(frame: &mut Frame, max: usize) -> Vec<Ref> {
+        let count = frame.rng.below(max + 1);
+        (0..count).filter_map(|_| frame.rng.pick(&frame.refs).copied()).collect()
+    }
+
+    /// A value that contains references; the object of its memory if it is large.
+    fn value(&mut self, id: ProcId, rng: &mut Rng, refs: &[ObjectId]) -> Value {
+        if rng.one_in(3) {
+            self.next_block += 1;
+            let block = Block { home: id, offset: self.next_block, len: 1 };
+            self.blocks.insert((id, block.offset), Stored { refs: refs.to_vec(), freed: false });
+            Value::Stored(block)
+        } else {
+            Value::Inline(encode_refs(refs))
+        }
+    }
+
+    fn put(&mut self, id: ProcId, frame: &mut Frame) {
+        let refs: Vec<_> = Self::some(frame, 2).iter().map(|it| it.id).collect();
+        let value = self.value(id, &mut frame.rng, &refs);
+        let flag = self.with_process(id, |process, _, effects| process.put(value, refs, effects));
+        if let Some(flag) = flag {
+            frame.refs.push(Ref { id: flag.id(), safe: true });
+        }
+    }
+
+    fn arguments(
+        &mut self,
+        id: ProcId,
+        frame: &mut Frame,
+        dep: impl Fn(&Process, Ref) -> bool,
+    ) -> (Arguments, u64) {
+        let mut deps = Vec::new();
+        let mut refs = Vec::new();
+        let mut safe = 0;
+        for it in Self::some(frame, 3) {
+            let Some(node) = self.procs.get(&id) else { break };
+            if it.actor().is_none() && dep(&node.process, it) && frame.rng.one_in(2) {
+                deps.push(it.id);
+            } else {
+                safe |= u64::from(it.safe) << refs.len();
+                refs.push(it.id);
+            }
+        }
+        let mut arguments = Arguments { value: Value::Inline(Bytes::new()), object: None, deps, refs };
+        if frame.rng.one_in(6) {
+            let value = self.value(id, &mut frame.rng, &[]);
+            let put = value.clone();
+            let flag = self.with_process(id, |process, _, effects| process.put(put, Vec::new(), effects));
+            arguments.object = flag.map(|flag| flag.id());
+            arguments.value = value;
+        }
+        (arguments, safe)
+    }
+
+    fn submit(&mut self, id: ProcId, frame: &mut Frame) {
+        let (arguments, safe) = self.arguments(id, frame, |_, it| it.safe);
+        let seed = frame.rng.next_u64();
+        let resources = frame.rng.pick(&shapes()).cloned().unwrap_or_default();
+        let (num_returns, max_retries) = (frame.rng.below(3) as u32, frame.rng.below(4) as i32 - 1);
+        let depth = frame.depth + 1;
+        let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
+        let submitted = self.with_process(id, |process, now, effects| {
+            let shape = process.shape(job, &resources);
+            let function = FunctionId([0; 16]);
+            let options = options(seed, depth, safe);
+            let spec = TaskSpec { function, arguments, num_returns, shape, max_retries, options };
+            process.submit_task(now, spec, effects)
+        });
+        if let Some((_, flags)) = submitted {
+            self.stats.tasks += 1;
+            self.took(id, frame, flags.iter().map(|flag| flag.id()));
+        }
+    }
+
+    /// The frame got results of its own calls. The main program keeps each once more, for its end.
+    fn took(&mut self, id: ProcId, frame: &mut Frame, results: impl Iterator<Item = ObjectId>) {
+        for result in results {
+            frame.refs.push(Ref { id: result, safe: true });
+            if frame.kind == Kind::Main {
+                self.with_process(id, |process, _, _| process.hold(result));
+                frame.results.push(result);
+            }
+        }
+    }
+
+    fn create(&mut self, id: ProcId, frame: &mut Frame) {
+        let (arguments, _) = self
+            .arguments(id, frame, |process, it| it.safe && matches!(process.lookup(it.id), Lookup::Ready(_)));
+        let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
+        let mut resources = ResourceSet::new();
+        if frame.rng.one_in(4) {
+            resources.set("x", Quantity(1));
+        }
+        let mut placement = resources.clone();
+        placement.set("CPU", Quantity::ONE);
+        let name = if frame.rng.one_in(3) { format!("actor-{}", frame.rng.below(3)) } else { String::new() };
+        let max_restarts = frame.rng.below(4) as i64 - 1;
+        let handle = options(frame.rng.next_u64(), 0, 0);
+        let created = self.with_process(id, |process, _, effects| {
+            let actor = process.next_actor();
+            let spec = ActorSpec {
+                actor,
+                job,
+                class: FunctionId([1; 16]),
+                class_name: "Actor".to_owned(),
+                args: Value::Inline(Bytes::new()),
+                args_object: None,
+                deps: Vec::new(),
+                refs: Vec::new(),
+                resources,
+                placement,
+                name,
+                namespace: String::new(),
+                detached: false,
+                max_restarts,
+                max_concurrency: 0,
+                handle,
+            };
+            process.create_actor(CreateActor { spec, arguments }, effects);
+            Process::actor_handle(actor)
+        });
+        if let Some(handle) = created {
+            self.stats.actors += 1;
+            frame.refs.push(Ref { id: handle, safe: false });
+        }
+    }
+
+    fn call(&mut self, id: ProcId, frame: &mut Frame) {
+        let actors: Vec<_> = frame.refs.iter().filter_map(|it| it.actor()).collect();
+        let Some(actor) = frame.rng.pick(&actors).copied() else { return };
+        let (arguments, safe) = self
+            .arguments(id, frame, |process, it| it.safe && matches!(process.lookup(it.id), Lookup::Ready(_)));
+        let spec = ActorCallSpec {
+            actor,
+            method: "m".to_owned(),
+            arguments,
+            num_returns: frame.rng.below(3) as u32,
+            max_retries: frame.rng.below(3) as i32 - 1,
+            options: options(frame.rng.next_u64(), frame.depth + 1, safe),
+        };
+        let submitted = self.with_process(id, |process, _, effects| process.submit_actor_call(spec, effects));
+        if let Some((_, flags)) = submitted {
+            self.stats.tasks += 1;
+            self.took(id, frame, flags.iter().map(|flag| flag.id()));
+        }
+    }
+
+    fn get(&mut self, id: ProcId, frame: &mut Frame, object: ObjectId) {
+        let waits = self.with_process(id, |process, _, effects| {
+            process.await_object(object, effects) && !matches!(process.lookup(object), Lookup::Ready(_))
+        });
+        if waits == Some(true) {
+            frame.waiting = Some(object);
+            if frame.kind != Kind::Main && frame.rng.below(4) > 0 {
+                self.with_process(id, |process, _, effects| process.block(effects));
+            }
+        } else {
+            self.read(id, frame, object);
+        }
+    }
+
+    /// Deserializes a value that is there.
+    fn read(&mut self, id: ProcId, frame: &mut Frame, object: ObjectId) {
+        let Some(node) = self.procs.get(&id) else { return };
+        let value = match node.process.lookup(object) {
+            Lookup::Ready(value) => value,
+            other => {
+                self.fail(format!("{id:?} holds {object:?} and reads {other:?}"));
+                return;
+            }
+        };
+        if let Value::Error(error) = &value {
+            self.stats.errors += 1;
+            if matches!(error.kind, ErrorKind::ObjectLost | ErrorKind::System) {
+                let text = String::from_utf8_lossy(&error.payload).into_owned();
+                self.fail(format!("{id:?} holds {object:?} and gets {:?}: {text}", error.kind));
+            }
+        }
+        if let Value::Stored(block) = &value
+            && self.blocks.get(&(block.home, block.offset)).is_none_or(|stored| stored.freed)
+        {
+            self.fail(format!("{id:?} holds {object:?}, whose memory {block:?} is free"));
+        }
+        for inner in self.refs_in(&value) {
+            self.with_process(id, |process, _, _| process.hold(inner));
+            frame.refs.push(Ref { id: inner, safe: false });
+        }
+    }
+
+    /// What somebody waited for is there.
+    pub fn ready(&mut self, id: ProcId, object: ObjectId) {
+        let Some(node) = self.procs.get_mut(&id) else { return };
+        let Some(mut frame) = node.frame.take() else { return };
+        if frame.waiting == Some(object) {
+            frame.waiting = None;
+            self.with_process(id, |process, _, effects| process.unblock(effects));
+            self.read(id, &mut frame, object);
+            self.at(self.now + MICRO, Happening::Step(id));
+        }
+        if let Some(node) = self.procs.get_mut(&id) {
+            node.frame = Some(frame);
+        }
+    }
+
+    pub fn drop_refs(&mut self, id: ProcId, refs: &[Ref]) {
+        for it in refs {
+            self.with_process(id, |process, _, effects| process.release(it.id, effects));
+        }
+    }
+
+    /// Starts the next call, if the process is free.
+    pub fn run_next(&mut self, id: ProcId) {
+        let Some(node) = self.procs.get(&id) else { return };
+        if node.frame.is_some() || node.exit.is_some() {
+            return;
+        }
+        let next = self.with_process(id, |process, _, effects| process.next_call(effects)).flatten();
+        if let Some(incoming) = next {
+            self.begin(id, &incoming.call);
+        }
+    }
+
+    fn begin(&mut self, id: ProcId, call: &Call) {
+        let kind = match call.target {
+            raymesh_wire::CallTarget::Function { .. } => Kind::Task(call.task),
+            raymesh_wire::CallTarget::Method { .. } => Kind::Method(call.task),
+        };
+        let (seed, depth, safe) = (word(&call.options, 0), word(&call.options, 1), word(&call.options, 2));
+        let steps = Rng::new(seed).below(6);
+        let mut frame = Frame::new(kind, seed ^ u64::from(call.attempt), steps, depth);
+        frame.num_returns = call.num_returns;
+        // The user code takes what it was given: values themselves, and references.
+        for (object, value) in &call.deps {
+            if value.is_error() {
+                self.fail(format!("{object:?} is passed as an error: {value:?}"));
+            }
+            if let Value::Stored(block) = value
+                && self.blocks.get(&(block.home, block.offset)).is_none_or(|stored| stored.freed)
+            {
+                self.fail(format!("{id:?} is passed {object:?}, whose memory {block:?} is free"));
+            }
+            for inner in self.refs_in(value) {
+                self.with_process(id, |process, _, _| process.hold(inner));
+                frame.refs.push(Ref { id: inner, safe: false });
+            }
+        }
+        for (at, object) in call.refs.iter().enumerate() {
+            // Those beyond the mask came along inside other arguments.
+            let safe = at < 64 && safe >> at & 1 == 1;
+            self.with_process(id, |process, _, _| process.hold(*object));
+            frame.refs.push(Ref { id: *object, safe });
+        }
+        let at = self.now + frame.rng.range(MICRO, 200 * MICRO);
+        if let Some(node) = self.procs.get_mut(&id) {
+            node.frame = Some(frame);
+            self.at(at, Happening::Step(id));
+        }
+    }
+
+    fn end(&mut self, id: ProcId, frame: Frame) {
+        match frame.kind {
+            Kind::Main => self.end_main(id, frame),
+            Kind::Constructor => self.end_constructor(id, frame),
+            Kind::Task(task) | Kind::Method(task) => self.end_call(id, frame, task),
+        }
+    }
+
+    /// The main program looks at every result, one after the other, and lets go of everything.
+    fn end_main(&mut self, id: ProcId, mut frame: Frame) {
+        if let Some(object) = frame.results.pop() {
+            self.get(id, &mut frame, object);
+            if frame.waiting.is_none() {
+                self.at(self.now + MICRO, Happening::Step(id));
+            }
+            // The hold goes over to the references.
+            frame.refs.push(Ref { id: object, safe: true });
+            if let Some(node) = self.procs.get_mut(&id) {
+                node.frame = Some(frame);
+            }
+            return;
+        }
+        self.drop_refs(id, &frame.refs);
+        if let Some(node) = self.procs.get_mut(&id) {
+            node.done = true;
+        }
+    }
+
+    fn end_constructor(&mut self, id: ProcId, mut frame: Frame) {
+        let Some(actor) = self.procs.get(&id).and_then(|node| node.actor) else { return };
+        let raises = frame.rng.one_in(12);
+        let error = raises.then(|| ErrorValue::text(ErrorKind::ActorInit, "raised"));
+        self.send_message(
+            id,
+            ProcId::default(),
+            Message::ToController(ToController::ActorReady { actor, error }),
+        );
+        self.rest(id);
+    }
+
+    fn end_call(&mut self, id: ProcId, mut frame: Frame, task: TaskId) {
+        if frame.rng.one_in(40) {
+            self.die(id, DeathCause::Exited { code: 7 });
+            return;
+        }
+        if let Kind::Method(_) = frame.kind
+            && frame.rng.one_in(30)
+            && let Some(actor) = self.procs.get(&id).and_then(|node| node.actor)
+        {
+            let message = Message::ToController(ToController::ActorExited { actor });
+            self.send_message(id, ProcId::default(), message);
+            self.die(id, DeathCause::Exited { code: 0 });
+            return;
+        }
+        let raises = frame.rng.one_in(8);
+        let mut returns = Vec::new();
+        for _ in 0..frame.num_returns {
+            let refs: Vec<_> = Self::some(&mut frame, 2).iter().map(|it| it.id).collect();
+            returns.push(if raises {
+                let error = ErrorValue::text(ErrorKind::Task, "raised");
+                Return { value: Value::Error(error), refs: Vec::new() }
+            } else {
+                Return { value: self.value(id, &mut frame.rng, &refs), refs }
+            });
+        }
+        let status = match (raises, frame.rng.one_in(2)) {
+            (false, _) => ReplyStatus::Ok,
+            (true, false) => ReplyStatus::Raised,
+            (true, true) => ReplyStatus::RaisedRetryable,
+        };
+        let micros = frame.rng.range(1, 3000) as u32;
+        // An actor keeps some of what it was given.
+        let mut kept = Vec::new();
+        if matches!(frame.kind, Kind::Method(_)) {
+            while frame.rng.one_in(3)
+                && let Some(it) = frame.refs.pop()
+            {
+                kept.push(it);
+            }
+        }
+        let early = frame.rng.one_in(2);
+        if !early {
+            self.drop_before_reply(id, &frame, &returns);
+        }
+        self.with_process(id, |process, _, effects| process.finish(task, status, micros, returns, effects));
+        if early {
+            self.drop_refs(id, &frame.refs);
+        }
+        let gone = self.procs.get_mut(&id).map(|node| {
+            node.stash.extend(kept);
+            if node.stash.len() > 4 { node.stash.drain(..2).collect() } else { Vec::new() }
+        });
+        self.drop_refs(id, &gone.unwrap_or_default());
+        self.rest(id);
+    }
+
+    /// Lets go of all that the results do not need, before the reply; of the rest after it.
+    fn drop_before_reply(&mut self, id: ProcId, frame: &Frame, returns: &[Return]) {
+        let needed = |it: &Ref| returns.iter().any(|item| item.refs.contains(&it.id));
+        let (later, now): (Vec<Ref>, Vec<Ref>) = frame.refs.iter().partition(|it| needed(it));
+        self.drop_refs(id, &now);
+        self.later.push((id, later));
+    }
+
+    /// Nothing runs any more.
+    fn rest(&mut self, id: ProcId) {
+        for (of, refs) in std::mem::take(&mut self.later) {
+            self.drop_refs(of, &refs);
+        }
+        let Some(node) = self.procs.get_mut(&id) else { return };
+        node.frame = None;
+        if node.exit.is_some() {
+            self.die(id, DeathCause::Exited { code: 0 });
+        } else {
+            self.run_next(id);
+        }
+    }
+}
