@@ -53,6 +53,7 @@ class Zygote:
         self.importing = False
 
     def serve(self) -> NoReturn:
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the agent's thread blocks them all
         signal.set_wakeup_fd(self.wakeup_in, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self.end())
@@ -159,6 +160,7 @@ def main() -> NoReturn:
 
     The agent's first packet, ``sys.path``, was read before this module could be found.
     """
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # what the user's program lets all inherit
     control = socket.socket(fileno=os.dup(0))
     with open(os.devnull, "rb") as null:
         os.dup2(null.fileno(), 0)

@@ -55,11 +55,6 @@ impl Memory {
         self.free.used_bytes()
     }
 
-    /// Whether the process has, or had, extents here.
-    pub fn holds(&self, proc: ProcId) -> bool {
-        self.held.contains_key(&proc)
-    }
-
     /// A heap wants an extent of at least `bytes`.
     pub fn grow(&mut self, from: ProcId, request: RequestId, bytes: u64, now: u64, say: &mut Say<'_>) {
         let wish = Wish { from, request, bytes, deadline: now + PATIENCE };

@@ -215,6 +215,3 @@ impl Drop for CloseOnDrop {
         self.0.close();
     }
 }
-
-#[cfg(test)]
-mod tests;

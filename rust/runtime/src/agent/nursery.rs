@@ -149,10 +149,6 @@ impl Nursery {
         Some(self.entries.get(&key)?.zygote.pidfd())
     }
 
-    pub fn pid(&self, key: Key) -> Option<u32> {
-        Some(self.entries.get(&key)?.zygote.pid())
-    }
-
     /// Whether a zygote is left that will report the end of this worker.
     pub fn watches(&self, pid: u32) -> bool {
         self.entries.values().any(|entry| entry.workers.contains_key(&pid))

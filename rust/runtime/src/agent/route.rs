@@ -125,10 +125,7 @@ impl Runner {
     }
 
     /// Lets `act` change who has which memory, and says what it wants said.
-    fn with_memory(
-        &mut self,
-        act: impl FnOnce(&mut super::memory::Memory, &mut super::memory::Say<'_>),
-    ) {
+    fn with_memory(&mut self, act: impl FnOnce(&mut super::memory::Memory, &mut super::memory::Say<'_>)) {
         let Self { memory, endpoint, scratch, .. } = self;
         act(memory, &mut |to: ProcId, message: FromAgent| {
             scratch.clear();

@@ -110,9 +110,7 @@ impl Streams {
                 ended.push(*token);
             }
         }
-        paused.retain_mut(|stream| {
-            !of(&stream.origin) || !stream.read(buffer, queue, &mut |_, _| {}).0
-        });
+        paused.retain_mut(|stream| !of(&stream.origin) || !stream.read(buffer, queue, &mut |_, _| {}).0);
         for token in ended {
             self.close(poller, token);
         }

@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
+use raymesh_wire::ProcId;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
 };
-use raymesh_wire::ProcId;
 
 use super::AgentConfig;
 
@@ -33,13 +33,29 @@ pub enum Report {
     /// A module is about to be imported.
     Importing(String),
     /// A module could not be imported; it is left out.
-    NotImported { module: String, reason: String },
+    NotImported {
+        module: String,
+        reason: String,
+    },
     /// Forks of this zygote would not be sound, because of the module (if not empty).
-    Unsound { module: String, reason: String },
-    Forked { proc: ProcId, pid: u32, pidfd: OwnedFd },
-    NotForked { proc: ProcId, error: io::Error },
+    Unsound {
+        module: String,
+        reason: String,
+    },
+    Forked {
+        proc: ProcId,
+        pid: u32,
+        pidfd: OwnedFd,
+    },
+    NotForked {
+        proc: ProcId,
+        error: io::Error,
+    },
     /// A worker has ended; `status` as of `wait`.
-    Exited { pid: u32, status: i32 },
+    Exited {
+        pid: u32,
+        status: i32,
+    },
     /// The zygote has ended, or says what nobody understands.
     Gone,
 }
@@ -61,12 +77,8 @@ impl Zygote {
         eventfd: BorrowedFd<'_>,
         open_files: u64,
     ) -> io::Result<(Self, OwnedFd)> {
-        let (control, theirs) = rustix::net::socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let (control, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let (program, flags) = config.python.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(flags).arg("-c").arg(BOOT).arg(std::process::id().to_string());
