@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use bytes::Bytes;
+use raymesh_sys::fork::ForkMark;
 use raymesh_wire::ProcId;
 
 use crate::doorbell::Doorbell;
@@ -28,11 +28,16 @@ use outbox::Outboxes;
 pub use wait::{Attend, WaitOutcome};
 
 /// One process's end of all its mail. Shared by the threads of the process.
+///
+/// A forked child inherits a copy that is dead: it sends nothing, drains nothing and disturbs nobody
+/// ([`Endpoint::is_forked`]).
 #[derive(Debug)]
 pub struct Endpoint {
     segment: Arc<Segment>,
     me: ProcId,
     slot: u32,
+    /// `None`: the system has no such mark; then forked children must not touch the endpoint.
+    mark: Option<ForkMark>,
     /// Wakes the agent in its `epoll`.
     agent_event: OnceLock<OwnedFd>,
     outboxes: Mutex<Outboxes>,
@@ -73,6 +78,7 @@ impl Endpoint {
             segment,
             me,
             slot: me.slot(),
+            mark: ForkMark::new().ok(),
             agent_event: OnceLock::new(),
             outboxes: Mutex::default(),
             outboxed: AtomicUsize::new(0),
@@ -95,6 +101,12 @@ impl Endpoint {
     #[must_use]
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
+    }
+
+    /// Whether this is the copy of a forked child. Waiting on it ends at once, as interrupted.
+    #[must_use]
+    pub fn is_forked(&self) -> bool {
+        self.mark.as_ref().is_some_and(|mark| !mark.is_here())
     }
 
     /// The eventfd that the agent of this host sleeps on. Without it, this process cannot wake the
@@ -128,8 +140,7 @@ impl Endpoint {
 
     fn send_slowly(&self, after: &[ProcId], to: ProcId, message: &[u8]) -> bool {
         let mut outboxes = self.lock_outboxes();
-        outboxes.enqueue(after, to, Bytes::copy_from_slice(message));
-        let delivered = outboxes.flush(self, Some(to));
+        let delivered = outboxes.send(self, after, to, message);
         self.outboxed.store(outboxes.len(), Ordering::Release);
         delivered
     }
@@ -137,7 +148,11 @@ impl Endpoint {
     /// Bytes that wait in outboxes: for the sender's own restraint.
     #[must_use]
     pub fn outbox_bytes(&self) -> usize {
-        if self.outboxed.load(Ordering::Acquire) == 0 { 0 } else { self.lock_outboxes().bytes() }
+        if self.outboxed.load(Ordering::Acquire) == 0 || self.is_forked() {
+            0
+        } else {
+            self.lock_outboxes().bytes()
+        }
     }
 
     /// Sends what outboxes hold and rings can take.
@@ -175,7 +190,7 @@ impl Endpoint {
     }
 
     fn ring_to(&self, to: ProcId) -> Option<Ring<'_>> {
-        if to.host() == self.me.host() { self.segment.ring(to.slot()) } else { None }
+        if to.host() == self.me.host() && !self.is_forked() { self.segment.ring(to.slot()) } else { None }
     }
 
     fn event(&self) -> Option<&OwnedFd> {
@@ -202,6 +217,9 @@ impl Endpoint {
     /// Whether there is anything to drain or to flush.
     #[must_use]
     pub fn has_mail(&self) -> bool {
+        if self.is_forked() {
+            return false;
+        }
         let ring = self.my_ring();
         !ring.is_empty() || ring.mailbox.nudge.load(Ordering::Relaxed) != 0
     }

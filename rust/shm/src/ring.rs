@@ -103,7 +103,8 @@ impl<'a> Ring<'a> {
     }
 
     fn locked(self, to: ProcId) -> Result<Writer<'a>, Refused> {
-        let writer = Writer { ring: self, tail: self.mailbox.tail.load(Ordering::Relaxed), dirty: false };
+        let tail = self.mailbox.tail.load(Ordering::Relaxed);
+        let writer = Writer { ring: self, start: tail, tail };
         // Again, under the lock: the agent resets a closed ring under the lock only.
         if self.is_owned_by(to) { Ok(writer) } else { Err(Refused::Gone) }
     }
@@ -153,8 +154,8 @@ fn record_len(payload: usize) -> usize {
 #[derive(Debug)]
 pub struct Writer<'a> {
     ring: Ring<'a>,
+    start: u64,
     tail: u64,
-    dirty: bool,
 }
 
 impl Writer<'_> {
@@ -181,8 +182,12 @@ impl Writer<'_> {
             self.ring.copy_in(self.tail + (HEADER + prefix.len()) as u64, payload);
         }
         self.tail += need as u64;
-        self.dirty = true;
         true
+    }
+
+    /// Bytes written and not yet published.
+    pub fn written(&self) -> u64 {
+        self.tail - self.start
     }
 
     /// Publishes, unlocks. The caller then rings the doorbell if `published`, and wakes the starved
@@ -194,10 +199,11 @@ impl Writer<'_> {
     }
 
     fn unlock(&mut self) -> Finished {
-        if self.dirty {
+        let published = self.tail != self.start;
+        if published {
             self.ring.mailbox.tail.store(self.tail, Ordering::Release);
         }
-        Finished { published: self.dirty, contended: self.ring.mailbox.producers.lock.unlock() }
+        Finished { published, contended: self.ring.mailbox.producers.lock.unlock() }
     }
 }
 

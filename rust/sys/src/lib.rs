@@ -1,5 +1,6 @@
 //! The few raw system calls that the runtime needs, behind signatures that are safe to call.
 //!
+//! - [`fork`]: whether this is the process that it was, or a forked child of it.
 //! - [`futex`]: wait and wake across processes.
 //! - [`memfd`]: anonymous shared memory that nobody can resize, and holes in it.
 //! - [`mapping`]: memory maps that unmap themselves.
@@ -13,6 +14,7 @@
 
 pub mod cpu;
 pub mod fd;
+pub mod fork;
 pub mod futex;
 pub mod mapping;
 pub mod memfd;

@@ -51,6 +51,17 @@ impl Mapping {
         Self::new(fd, offset, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     }
 
+    /// One page of zeros of this process alone, that reads as zero again in forked children.
+    pub(crate) fn wiped_on_fork() -> io::Result<Self> {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: the kernel chooses the address, so no existing memory is replaced.
+        let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), PAGE, prot, flags)? };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let page = Self { base, len: PAGE };
+        page.advise(0..PAGE, Advice::LinuxWipeOnFork)?;
+        Ok(page)
+    }
+
     fn new(fd: impl AsFd, offset: u64, len: usize, prot: ProtFlags, flags: MapFlags) -> io::Result<Self> {
         let flags = flags | MapFlags::NORESERVE;
         // SAFETY: the kernel chooses the address, so no existing memory is replaced.

@@ -52,6 +52,9 @@ impl Endpoint {
     /// now take. Answers how many messages were handed out; `None` when another thread is at it.
     /// Bounded by what was there at the start. `deliver` may send.
     pub fn try_drain(&self, deliver: &mut dyn FnMut(ProcId, Bytes)) -> Option<usize> {
+        if self.is_forked() {
+            return Some(0);
+        }
         let mut draining = Draining::begin(self)?;
         self.activity.fetch_add(1, Ordering::Relaxed);
         let ring = self.my_ring();
@@ -81,7 +84,9 @@ impl Endpoint {
 
     /// Drops what a dead process left unfinished.
     pub fn forget_sender(&self, dead: ProcId) {
-        self.lock_forgotten().push(dead);
+        if !self.is_forked() {
+            self.lock_forgotten().push(dead);
+        }
     }
 
     fn lock_forgotten(&self) -> MutexGuard<'_, Vec<ProcId>> {

@@ -6,12 +6,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use raymesh_wire::ProcId;
 
 use super::{Endpoint, Push};
 use crate::ring::{FIRST, FRAGMENT, MORE, Refused, Ring, Writer};
 use crate::sync::{Ordering, fence};
+
+/// Bytes written before the lock of a ring is given up to others: some microseconds of copying.
+const TURN: u64 = 32 << 10;
 
 #[derive(Debug, Default)]
 pub struct Outboxes {
@@ -24,9 +27,10 @@ pub struct Outboxes {
 #[derive(Debug)]
 struct Parcel {
     ticket: u64,
-    message: Bytes,
-    /// Bytes of `message` that have left in fragments.
-    sent: usize,
+    /// What of the message has not left.
+    rest: Bytes,
+    /// The beginning has left, as a fragment.
+    began: bool,
     after: Vec<Barrier>,
 }
 
@@ -45,14 +49,37 @@ impl Outboxes {
         self.bytes
     }
 
-    pub fn enqueue(&mut self, after: &[ProcId], to: ProcId, message: Bytes) {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
+    /// Sends or queues a message. False: the receiver is gone.
+    pub fn send(&mut self, endpoint: &Endpoint, after: &[ProcId], to: ProcId, message: &[u8]) -> bool {
         let barriers = after.iter().filter(|proc| self.queues.contains_key(proc));
-        let after = barriers.map(|proc| Barrier { proc: *proc, before: ticket }).collect();
+        let ticket = self.next_ticket;
+        let after: Vec<_> = barriers.map(|proc| Barrier { proc: *proc, before: ticket }).collect();
+        if self.queues.contains_key(&to) || !after.is_empty() {
+            self.enqueue(to, Parcel { ticket, rest: Bytes::copy_from_slice(message), began: false, after });
+            return self.flush(endpoint, Some(to));
+        }
+        // Nothing is before it: what has room goes straight from the caller's memory.
+        let Some(ring) = endpoint.ring_to(to) else { return false };
+        let mut left = Left { rest: message, began: false };
+        loop {
+            let next = left.next_len(ring);
+            match write(endpoint, ring, to, next, |writer| left.push_some(ring, endpoint.me, writer)) {
+                Push::Gone => return false,
+                Push::Done if left.is_done() => return true,
+                Push::Done => {}
+                Push::Full | Push::Busy => break,
+            }
+        }
+        let rest = Bytes::copy_from_slice(left.rest);
+        self.enqueue(to, Parcel { ticket, rest, began: left.began, after });
+        true
+    }
+
+    fn enqueue(&mut self, to: ProcId, parcel: Parcel) {
+        self.next_ticket += 1;
         self.len += 1;
-        self.bytes += message.len();
-        self.queues.entry(to).or_default().push_back(Parcel { ticket, message, sent: 0, after });
+        self.bytes += parcel.rest.len();
+        self.queues.entry(to).or_default().push_back(parcel);
     }
 
     /// Sends what can be sent: to `only`, and to those that waited for it; or to all. False when
@@ -100,32 +127,10 @@ impl Outboxes {
             if !self.is_due(front) {
                 return Push::Done;
             }
-            let next = next_piece(front, ring).1;
-            if !ring.fits(next) && ring.is_owned_by(to) {
-                // Register, then look once more: the receiver looks for us after it made room.
-                ring.mailbox.starved.set(endpoint.slot);
-                fence(Ordering::SeqCst);
-                if !ring.fits(next) {
-                    return Push::Full;
-                }
-            }
-            let writer = match ring.writer(to, endpoint.slot, endpoint.segment.tokens().any()) {
-                Err(Refused::Busy) => {
-                    ring.mailbox.starved.set(endpoint.slot);
-                    ring.writer_or_mark(to, endpoint.slot)
-                }
-                other => other,
-            };
-            match writer {
-                Ok(mut writer) => {
-                    self.fill(endpoint.me, to, ring, &mut writer);
-                    endpoint.settle(ring, writer.finish());
-                }
-                Err(Refused::Busy) => return Push::Busy,
-                Err(Refused::Gone) => {
-                    endpoint.segment.wake_starved(ring, endpoint.event());
-                    return Push::Gone;
-                }
+            let next = front.left().next_len(ring);
+            match write(endpoint, ring, to, next, |writer| self.fill(endpoint.me, to, ring, writer)) {
+                Push::Done => {}
+                other => return other,
             }
         }
     }
@@ -133,18 +138,21 @@ impl Outboxes {
     /// Writes parcels to `to` as long as they are due and have room.
     fn fill(&mut self, me: ProcId, to: ProcId, ring: Ring<'_>, writer: &mut Writer<'_>) {
         while let Some(front) = self.queues.get(&to).and_then(VecDeque::front) {
-            if !self.is_due(front) || !push_piece(front, ring, me, writer) {
+            if !self.is_due(front) || writer.written() >= TURN {
                 return;
             }
-            let end = next_piece(front, ring).0;
+            let mut left = front.left();
+            left.push_some(ring, me, writer);
+            let (done, began, rest) = (left.is_done(), left.began, left.rest.len());
             let Some(queue) = self.queues.get_mut(&to) else { return };
             let Some(front) = queue.front_mut() else { return };
-            front.sent = end;
-            if end < front.message.len() {
-                continue;
+            self.bytes -= front.rest.len() - rest;
+            if !done {
+                front.began = began;
+                front.rest.advance(front.rest.len() - rest);
+                return;
             }
             self.len -= 1;
-            self.bytes -= front.message.len();
             queue.pop_front();
             if queue.is_empty() {
                 self.queues.remove(&to);
@@ -155,33 +163,93 @@ impl Outboxes {
     fn drop_queue(&mut self, to: ProcId) {
         for parcel in self.queues.remove(&to).unwrap_or_default() {
             self.len -= 1;
-            self.bytes -= parcel.message.len();
+            self.bytes -= parcel.rest.len();
         }
     }
 }
 
-/// Where the next piece of a parcel ends, and how long its record's payload is.
-fn next_piece(parcel: &Parcel, ring: Ring<'_>) -> (usize, usize) {
-    let (total, most) = (parcel.message.len(), ring.max_piece());
-    if total <= most {
-        return (total, total);
+impl Parcel {
+    fn left(&self) -> Left<'_> {
+        Left { rest: &self.rest, began: self.began }
     }
-    let prefix = if parcel.sent == 0 { size_of::<u64>() } else { 0 };
-    let end = total.min(parcel.sent + most - prefix);
-    (end, end - parcel.sent + prefix)
 }
 
-fn push_piece(parcel: &Parcel, ring: Ring<'_>, me: ProcId, writer: &mut Writer<'_>) -> bool {
-    let total = parcel.message.len();
-    if total <= ring.max_piece() {
-        return writer.push(me, 0, &[], &parcel.message);
+/// What of a message has not left yet.
+struct Left<'a> {
+    rest: &'a [u8],
+    began: bool,
+}
+
+impl Left<'_> {
+    fn is_whole(&self, ring: Ring<'_>) -> bool {
+        !self.began && self.rest.len() <= ring.max_piece()
     }
-    let end = next_piece(parcel, ring).0;
-    let piece = &parcel.message[parcel.sent..end];
-    let more = if end < total { MORE } else { 0 };
-    if parcel.sent == 0 {
-        writer.push(me, FRAGMENT | FIRST | more, &(total as u64).to_le_bytes(), piece)
-    } else {
-        writer.push(me, FRAGMENT | more, &[], piece)
+
+    /// Nothing is left. (An empty message leaves as a record, too: then it counts as begun.)
+    fn is_done(&self) -> bool {
+        self.began && self.rest.is_empty()
+    }
+
+    /// Payload of the next record.
+    fn next_len(&self, ring: Ring<'_>) -> usize {
+        let prefix = if self.began || self.is_whole(ring) { 0 } else { size_of::<u64>() };
+        (prefix + self.rest.len()).min(ring.max_piece())
+    }
+
+    /// Writes pieces until all is written, or the ring is full, or it is somebody else's turn.
+    fn push_some(&mut self, ring: Ring<'_>, me: ProcId, writer: &mut Writer<'_>) {
+        while !self.is_done() && writer.written() < TURN {
+            let total = (self.rest.len() as u64).to_le_bytes();
+            let (flags, prefix): (u8, &[u8]) = match (self.is_whole(ring), self.began) {
+                (true, _) => (0, &[]),
+                (false, false) => (FRAGMENT | FIRST, &total),
+                (false, true) => (FRAGMENT, &[]),
+            };
+            let (piece, rest) = self.rest.split_at(self.next_len(ring) - prefix.len());
+            let more = if rest.is_empty() { 0 } else { MORE };
+            if !writer.push(me, flags | more, prefix, piece) {
+                return;
+            }
+            self.rest = rest;
+            self.began = true;
+        }
+    }
+}
+
+/// Lets `fill` write into `ring`, once a payload of `next` bytes has room. `Full` and `Busy`: this
+/// process is registered, and will be told when to try again.
+fn write(
+    endpoint: &Endpoint,
+    ring: Ring<'_>,
+    to: ProcId,
+    next: usize,
+    fill: impl FnOnce(&mut Writer<'_>),
+) -> Push {
+    if !ring.fits(next) && ring.is_owned_by(to) {
+        // Register, then look once more: the receiver looks for us after it made room.
+        ring.mailbox.starved.set(endpoint.slot);
+        fence(Ordering::SeqCst);
+        if !ring.fits(next) {
+            return Push::Full;
+        }
+    }
+    let writer = match ring.writer(to, endpoint.slot, endpoint.segment.tokens().any()) {
+        Err(Refused::Busy) => {
+            ring.mailbox.starved.set(endpoint.slot);
+            ring.writer_or_mark(to, endpoint.slot)
+        }
+        other => other,
+    };
+    match writer {
+        Ok(mut writer) => {
+            fill(&mut writer);
+            endpoint.settle(ring, writer.finish());
+            Push::Done
+        }
+        Err(Refused::Busy) => Push::Busy,
+        Err(Refused::Gone) => {
+            endpoint.segment.wake_starved(ring, endpoint.event());
+            Push::Gone
+        }
     }
 }

@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use bytes::Bytes;
 use raymesh_wire::HostId;
 
 use super::*;
@@ -298,4 +299,28 @@ fn two_threads_of_a_process_may_send_large_and_small_to_one_receiver() {
             a.try_drain(&mut |_, _| {});
         }
     });
+}
+
+#[test]
+fn the_copy_in_a_forked_child_is_dead() {
+    let (a, b) = pair();
+    assert!(a.send(b.me(), b"x"));
+    let attend = b.attend();
+    // SAFETY: what the child calls takes no lock and allocates nothing.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(attend);
+        b.kick();
+        let dead = b.is_forked() && !b.send(a.me(), b"x") && b.try_drain(&mut |_, _| {}) == Some(0);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(if dead && !b.has_mail() && b.outbox_bytes() == 0 { 0 } else { 1 }) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert!(!b.is_forked() && b.my_bell().is_attended());
+    assert_eq!(attend.wait(LONG), WaitOutcome::Mail);
+    assert_eq!(drain(&b).len(), 1);
+    assert!(!a.has_mail());
 }

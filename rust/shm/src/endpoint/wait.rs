@@ -42,6 +42,9 @@ impl Attend<'_> {
     /// look, the timeout, or a signal.
     pub fn wait(&self, timeout: Option<Duration>) -> WaitOutcome {
         let endpoint = self.endpoint;
+        if endpoint.is_forked() {
+            return WaitOutcome::Interrupted;
+        }
         let look = || {
             if endpoint.has_loose_mail() {
                 return Some(WaitOutcome::Mail);
@@ -89,7 +92,7 @@ impl Attend<'_> {
 
 impl Drop for Attend<'_> {
     fn drop(&mut self) {
-        if self.endpoint.my_bell().leave() {
+        if !self.endpoint.is_forked() && self.endpoint.my_bell().leave() {
             self.endpoint.ring_myself_if_mail();
         }
     }
@@ -100,12 +103,17 @@ impl Endpoint {
     /// threads may, and one thread may more than once.
     pub fn attend(&self) -> Attend<'_> {
         self.activity.fetch_add(1, Ordering::Relaxed);
-        self.my_bell().enter();
+        if !self.is_forked() {
+            self.my_bell().enter();
+        }
         Attend { endpoint: self, answered: Cell::new(self.kicks.load(Ordering::SeqCst)) }
     }
 
     /// Makes every attending thread of this process look again at what it waits for.
     pub fn kick(&self) {
+        if self.is_forked() {
+            return;
+        }
         self.kicks.fetch_add(1, Ordering::SeqCst);
         let bell = self.my_bell();
         wake(bell, bell.ring_main(), None);
@@ -113,6 +121,9 @@ impl Endpoint {
 
     /// Makes the helper come back from [`Self::helper_wait`].
     pub fn kick_helper(&self) {
+        if self.is_forked() {
+            return;
+        }
         self.helper_kicks.fetch_add(1, Ordering::SeqCst);
         let bell = self.my_bell();
         wake(bell, bell.ring_helper(), None);
@@ -121,6 +132,9 @@ impl Endpoint {
     /// For one helper thread: parks until there is mail that nobody attends to, a kick of the helper,
     /// the timeout, or a signal.
     pub fn helper_wait(&self, timeout: Option<Duration>) -> WaitOutcome {
+        if self.is_forked() {
+            return WaitOutcome::Interrupted;
+        }
         let start = Instant::now();
         let bell = self.my_bell();
         let mut seen = self.activity.load(Ordering::Relaxed);
