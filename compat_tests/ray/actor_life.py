@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import ray
 
@@ -34,6 +35,10 @@ class Patient:
     def fail(self):
         raise KeyError("method failed")
 
+    def hold(self):
+        """Ends with the actor only: whatever comes first, its death or this call."""
+        threading.Event().wait()
+
 
 @case
 def kill_ends_the_actor(record: Record) -> None:
@@ -41,7 +46,7 @@ def kill_ends_the_actor(record: Record) -> None:
     ray.get(actor.call.remote())
     record("kill returns", ray.kill(actor))
     with record.raises("call after", says=["died"]):
-        ray.get(actor.call.remote())
+        ray.get(actor.hold.remote())
     with record.raises("second call"):
         ray.get(actor.call.remote())
     record("second kill", ray.kill(actor))
@@ -242,7 +247,7 @@ def kill_without_restart_overrides_max_restarts(record: Record) -> None:
     ray.get(actor.call.remote())
     ray.kill(actor)
     with record.raises("gone"):
-        ray.get(actor.call.remote())
+        ray.get(actor.hold.remote())
 
 
 @ray.remote
@@ -295,7 +300,7 @@ def terminate_after_queued_calls(record: Record) -> None:
     actor.__ray_terminate__.remote()
     record("queued calls", ray.get(refs))
     with record.raises("after"):
-        ray.get(actor.call.remote())
+        ray.get(actor.hold.remote())
 
 
 @case
@@ -304,7 +309,7 @@ def fields_of_the_error(record: Record) -> None:
     ray.get(actor.call.remote())
     ray.kill(actor)
     try:
-        ray.get(actor.call.remote())
+        ray.get(actor.hold.remote())
     except ray.exceptions.ActorDiedError as error:
         record("is an actor error", isinstance(error, ray.exceptions.RayActorError))
         record("actor id", error.actor_id == actor._actor_id.hex())

@@ -135,8 +135,8 @@ def result_array_from_an_actor(record: Record) -> None:
 
 @case
 def bytes_like_objects(record: Record) -> None:
-    for value in (b"x" * 300_000, bytearray(b"y" * 300_000)):
-        record(type(value).__name__, ray.get(identity.remote(value)))
+    record("bytes", ray.get(identity.remote(b"x" * 300_000)))
+    record("bytearray", bytes(ray.get(identity.remote(bytearray(b"y" * 300_000)))))
     record("memoryview", bytes(ray.get(identity.remote(memoryview(b"abc")))))
 
 

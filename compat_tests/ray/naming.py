@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import ray
 
 from compat_tests.harness.case import Record, case, main
@@ -16,8 +18,9 @@ class Named:
         self.value += n
         return self.value
 
-    def stop(self):
-        ray.actor.exit_actor()
+    def hold(self):
+        """Ends with the actor only."""
+        threading.Event().wait()
 
 
 @case
@@ -93,7 +96,7 @@ def name_is_free_after_kill(record: Record) -> None:
     ray.get(first.add.remote())
     ray.kill(first)
     with record.raises("call on the killed"):
-        ray.get(first.add.remote())
+        ray.get(first.hold.remote())
     second = Named.options(name="again").remote(5)
     record("second", ray.get(second.add.remote()))
 
@@ -134,7 +137,7 @@ def detached_actor_survives_its_handles(record: Record) -> None:
     record("value", ray.get(again.add.remote()))
     ray.kill(again)
     with record.raises("killed"):
-        ray.get(again.add.remote())
+        ray.get(again.hold.remote())
 
 
 @case

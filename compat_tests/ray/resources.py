@@ -76,7 +76,7 @@ def cluster_and_available(record: Record) -> None:
 def amounts_a_task_sees(record: Record) -> None:
     @ray.remote
     def assigned():
-        return ray.get_runtime_context().get_assigned_resources()
+        return sorted(ray.get_runtime_context().get_assigned_resources().items())
 
     record("default", ray.get(assigned.remote()))
     record("fraction", ray.get(assigned.options(num_cpus=0.5).remote()))
