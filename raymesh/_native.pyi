@@ -4,7 +4,40 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar, final
 
-T = TypeVar("T")
+_T = TypeVar("_T")
+
+__all__ = [
+    "Actor",
+    "AsyncCalls",
+    "Completions",
+    "Construction",
+    "Function",
+    "Method",
+    "ObjectRef",
+    "View",
+    "WIRE_VERSION",
+    "__version__",
+    "after_fork",
+    "context",
+    "current_actor",
+    "describe_cluster",
+    "exit_actor",
+    "get",
+    "get_one",
+    "is_running",
+    "is_worker",
+    "next_output",
+    "preload",
+    "put",
+    "restore_actor",
+    "restore_ref",
+    "run_worker",
+    "serve",
+    "set_hooks",
+    "start_driver",
+    "stop",
+    "wait",
+]
 
 __version__: str
 WIRE_VERSION: int
@@ -30,6 +63,9 @@ def start_driver(
 def stop() -> None:
     """End all processes of this driver and release everything. Does nothing when not started."""
 
+def after_fork() -> None:
+    """In the child of a fork: the parent's runtime is not this process's."""
+
 def is_running() -> bool: ...
 def is_worker() -> bool: ...
 def preload(modules: Sequence[str]) -> None:
@@ -42,24 +78,37 @@ def next_output(timeout: float) -> list[tuple[str, int, bool, str]] | None:
     """
 
 @final
-class ObjectRef(Generic[T]):
+class ObjectRef(Generic[_T]):
     """A reference to a value that exists, or will."""
 
-    def __init__(self, binary: bytes) -> None: ...
+    def __new__(cls, binary: bytes, *_args: Any, **_kwargs: Any) -> ObjectRef[_T]: ...
     def hex(self) -> str: ...
     def binary(self) -> bytes: ...
+    def task_id(self) -> Any: ...
+    def job_id(self) -> Any: ...
+    @classmethod
+    def nil(cls) -> ObjectRef[Any]:
+        """Raises ValueError: there is none."""
+
+    @classmethod
+    def size(cls) -> int: ...
     def is_nil(self) -> bool: ...
-    def is_ready(self) -> bool: ...
-    def future(self) -> Future[T]: ...
+    def is_ready(self) -> bool:
+        """Whether the value is known here, without asking anybody."""
+
+    def future(self) -> Future[_T]: ...
     def __await__(self) -> Iterator[Any]: ...
     def __hash__(self) -> int: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __class_getitem__(cls, item: Any) -> Any: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __class_getitem__(cls, _item: Any) -> Any: ...
+
+def restore_ref(raw: bytes) -> ObjectRef[Any]:
+    """Unpickle a reference."""
 
 def get(refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
     """Values in order. Raises the first error in order, GetTimeoutError after ``timeout`` seconds."""
 
-def get_one(ref: ObjectRef[T], timeout: float | None) -> T: ...
+def get_one(reference: ObjectRef[_T], timeout: float | None) -> _T: ...
 def put(value: Any) -> ObjectRef[Any]: ...
 def wait(
     refs: list[ObjectRef[Any]], num_returns: int, timeout: float | None, fetch_local: bool
@@ -70,8 +119,8 @@ def wait(
 class Function:
     """A remote function with its options, ready to be called."""
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         pickled: bytes,
         name: str,
         *,
@@ -80,7 +129,7 @@ class Function:
         max_retries: int,
         retry_exceptions: bool | tuple[type[BaseException], ...],
         task_name: str,
-    ) -> None:
+    ) -> Function:
         """``pickled`` is the cloudpickled function; ``name`` its qualified name; ``task_name`` what the user sees."""
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -136,13 +185,16 @@ class Actor:
         """Picklable only inside arguments, results and puts, so that references are counted."""
 
     def __hash__(self) -> int: ...
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
 
 @final
 class Method:
     """A bound remote method with its options."""
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any: ...
+
+def restore_actor(raw: bytes, counted: bool) -> Actor:
+    """Unpickle a handle."""
 
 def current_actor() -> tuple[Actor, bytes] | None:
     """A handle, not counted, to the actor that runs this code, and its ``handle`` bytes."""
@@ -162,6 +214,69 @@ def describe_cluster() -> list[dict[str, Any]]:
 
     ``store_capacity`` ``store_used`` (bytes) ``workers`` ``pending`` (list of (resources, count)).
     """
+
+@final
+class Completions:
+    """A queue of objects that have become ready, with a file descriptor."""
+
+    def fileno(self) -> int:
+        """Readable while there are tokens."""
+
+    def watch(self, reference: ObjectRef[Any], token: int) -> None:
+        """Put ``token`` into the queue when the object is ready."""
+
+    def take(self) -> list[int]: ...
+
+@final
+class View:
+    """Shared memory as a read-only buffer; holds the object."""
+
+    def __len__(self) -> int: ...
+
+@final
+class Construction:
+    """An actor that is about to be made in this worker."""
+
+    def load_class(self) -> type | None:
+        """The actor's class. None: it cannot be loaded, and the controller has been told."""
+
+    def construct(self) -> bool:
+        """Run the constructor and tell the controller how it went. True: the actor lives."""
+
+@final
+class AsyncCalls:
+    """Calls for an event loop: a queue with a file descriptor."""
+
+    def fileno(self) -> int:
+        """Readable when calls have arrived."""
+
+    def spin(self) -> bool:
+        """Wait a moment for mail without sleeping. True if some came."""
+
+    def take(self) -> list[tuple[int, str, tuple[Any, ...], dict[str, Any] | None]]:
+        """Calls that have arrived: ``(token, method, args, kwargs)``; finish each by its token."""
+
+    def done(self, token: int, value: Any) -> None: ...
+    def failed(self, token: int, error: BaseException) -> None: ...
+    def exiting(self) -> bool:
+        """The process is to end once its calls have."""
+
+    def method(self, name: str) -> Callable[..., Any]: ...
+    def enter(self, token: int | None) -> None:
+        """Set the call that this thread runs, for ``context``."""
+
+def run_worker(
+    proc_id: int,
+    segment_fd: int,
+    agent_eventfd: int,
+    driver_pidfd: int,
+    namespace: str,
+    session_name: str,
+) -> int:
+    """Be the worker ``proc_id`` until asked to end; the exit code."""
+
+def serve() -> int:
+    """Run calls on this thread until the process is to end."""
 
 def set_hooks(
     *,

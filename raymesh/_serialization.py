@@ -28,7 +28,7 @@ def _pickler_class() -> type[pickle.Pickler]:
         return _pickler
     import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc,name-defined]
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, obj: Any) -> Any:
             cls = type(obj)
             if cls in _custom:
@@ -115,7 +115,9 @@ def load_definition(data: bytes, name: str) -> Any:
         ) from error
 
 
-def register_serializer(cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
+def register_serializer(
+    cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
+) -> None:
     """Have values of exactly ``cls`` carried as ``serializer(value)``, made again by ``deserializer``."""
     _custom[cls] = (serializer, deserializer)
 

@@ -17,7 +17,9 @@ _ASYNC_CONCURRENCY = 1000
 
 def mode_of(cls: type, max_concurrency: int) -> str:
     """``"async"`` if the class has any coroutine method, else ``"threads"`` or ``"plain"``."""
-    members = inspect.getmembers_static(cls) if hasattr(inspect, "getmembers_static") else _members(cls)
+    members = (
+        inspect.getmembers_static(cls) if hasattr(inspect, "getmembers_static") else _members(cls)
+    )
     for _, member in members:
         function = getattr(member, "__func__", member)
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
@@ -29,14 +31,25 @@ def _members(cls: type) -> list[tuple[str, Any]]:
     return [item for base in cls.__mro__ for item in vars(base).items()]
 
 
-def run(mode: str, max_concurrency: int) -> bool:
-    """Run the actor's calls in its mode. True: the caller's plain loop is to go on; False: end."""
+def run(actor: _native.Construction, max_concurrency: int) -> bool:
+    """Make the actor and run its calls in its mode.
+
+    ``max_concurrency`` 0 is the mode's default. True: the caller's plain loop is to go on; False: end.
+    """
+    cls = actor.load_class()
+    if cls is None:
+        return False
+    mode = mode_of(cls, max_concurrency)
     if mode == "async":
-        _run_loop(max_concurrency or _ASYNC_CONCURRENCY)
+        _run_loop(actor, max_concurrency or _ASYNC_CONCURRENCY)
+        return False
+    if not actor.construct():
         return False
     if mode == "threads":
         for number in range(1, max_concurrency):
-            threading.Thread(target=_native.serve, name=f"raymesh-call-{number}", daemon=True).start()
+            threading.Thread(
+                target=_native.serve, name=f"raymesh-call-{number}", daemon=True
+            ).start()
     return True
 
 
@@ -53,19 +66,26 @@ class _Selector(selectors.EpollSelector):
         return super().select(timeout)
 
 
-def _run_loop(max_concurrency: int) -> None:
+def _run_loop(actor: _native.Construction, max_concurrency: int) -> None:
     calls = _native.AsyncCalls()
     loop = asyncio.SelectorEventLoop(_Selector(calls.spin))
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(_serve(loop, calls, max_concurrency))
+        loop.run_until_complete(_serve(loop, actor, calls, max_concurrency))
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, calls: _native.AsyncCalls, limit: int) -> None:
-    """Start a task for each call, at most ``limit`` at once, until the process is to end."""
+async def _serve(
+    loop: asyncio.AbstractEventLoop,
+    actor: _native.Construction,
+    calls: _native.AsyncCalls,
+    limit: int,
+) -> None:
+    """Make the actor, then start a task for each call, at most ``limit`` at once, until it is to end."""
+    if not actor.construct():
+        return
     ended = loop.create_future()
     waiting: list[tuple[int, str, tuple[Any, ...], dict[str, Any] | None]] = []
     running: set[asyncio.Task[None]] = set()
@@ -94,7 +114,11 @@ async def _serve(loop: asyncio.AbstractEventLoop, calls: _native.AsyncCalls, lim
 
 
 async def _run_call(
-    calls: _native.AsyncCalls, token: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+    calls: _native.AsyncCalls,
+    token: int,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
 ) -> None:
     # A coroutine that has not been interrupted has the thread to itself: then nothing is to be undone.
     calls.enter(token)

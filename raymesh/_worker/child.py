@@ -116,13 +116,12 @@ def _run(proc_id: int, given: Inheritance) -> int:
     from raymesh._worker import main
 
     try:
-        code = main.start(proc_id, given.segment, given.eventfd, given.driver)
+        return main.start(proc_id, given.segment, given.eventfd, given.driver)
     except SystemExit as end:
-        code = end.code
-    if isinstance(code, str):
-        print(code, file=sys.stderr)
-        return 1
-    return int(code or 0) & 0xFF
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return int(end.code or 0) & 0xFF
 
 
 def _end(code: int) -> NoReturn:

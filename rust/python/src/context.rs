@@ -1,6 +1,7 @@
 //! Where code runs: the task and actor of the current thread, and the process's identity.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -11,11 +12,11 @@ use raymesh_wire::{ActorId, HostId, TaskId};
 use crate::session;
 
 /// The call that a thread runs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) task: Option<TaskId>,
-    pub(crate) task_name: String,
-    pub(crate) function_name: String,
+    pub(crate) task_name: Arc<str>,
+    pub(crate) function_name: Arc<str>,
 }
 
 /// The actor of this process.
@@ -76,9 +77,8 @@ pub(crate) fn context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let running = RUNNING.with(|cell| cell.borrow().clone());
     let task = running.as_ref().and_then(|running| running.task);
     out.set_item("task_id", task.map(|task| PyBytes::new(py, &task.to_ray_bytes(session.job))))?;
-    let running = running.unwrap_or_default();
-    out.set_item("task_name", running.task_name)?;
-    out.set_item("function_name", running.function_name)?;
+    out.set_item("task_name", running.as_ref().map_or("", |running| &running.task_name))?;
+    out.set_item("function_name", running.as_ref().map_or("", |running| &running.function_name))?;
     let actor = ACTOR.lock().clone();
     out.set_item("actor_id", actor.as_ref().map(|actor| PyBytes::new(py, &actor.id.to_ray_bytes(session.job))))?;
     out.set_item("actor_name", actor.as_ref().map(|actor| actor.name.clone()))?;

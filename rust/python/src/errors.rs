@@ -3,6 +3,7 @@
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use raymesh_runtime::process::{RequestError, StoreError};
+use raymesh_wire::ids::hex;
 use raymesh_wire::{ErrorKind, ErrorValue, ObjectId};
 
 use crate::hooks::hooks;
@@ -85,14 +86,4 @@ pub(crate) const fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::PendingCallsLimit => "PendingCallsLimit",
         _ => "System",
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 15)]));
-    }
-    out
 }

@@ -48,11 +48,11 @@ mod _native {
     #[pymodule_export]
     use super::objects::{get, get_one, put, wait};
     #[pymodule_export]
-    use super::session::{is_running, is_worker, next_output, preload, start_driver, stop};
+    use super::session::{after_fork, is_running, is_worker, next_output, preload, start_driver, stop};
     #[pymodule_export]
     use super::view::View;
     #[pymodule_export]
-    use super::worker::{AsyncCalls, run_worker, serve};
+    use super::worker::{AsyncCalls, Construction, run_worker, serve};
 
     use super::*;
 

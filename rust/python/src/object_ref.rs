@@ -95,7 +95,7 @@ impl ObjectRef {
     }
 
     fn hex(&self) -> String {
-        crate::errors::hex(&self.id().to_ray_bytes(session::job()))
+        raymesh_wire::ids::hex(&self.id().to_ray_bytes(session::job()))
     }
 
     fn binary<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {

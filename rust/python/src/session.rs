@@ -21,8 +21,6 @@ pub(crate) struct Session {
     pub(crate) proc: Arc<Proc>,
     pub(crate) job: JobId,
     pub(crate) worker: bool,
-    /// The process that this session was made in: a fork of it must not use it.
-    pid: u32,
     agent: Option<Agent>,
     /// Unique in the process: what belongs to another session must be made anew.
     pub(crate) generation: u64,
@@ -32,6 +30,8 @@ pub(crate) struct Session {
 
 static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);
 static GENERATION: AtomicU64 = AtomicU64::new(0);
+/// Sessions up to this generation belong to the process that this one was forked from.
+static FOREIGN: AtomicU64 = AtomicU64::new(0);
 
 /// The only job of a local cluster.
 const LOCAL_JOB: JobId = JobId(1);
@@ -48,16 +48,28 @@ impl Session {
             name,
             namespace: RwLock::new(namespace),
             job: LOCAL_JOB,
-            pid: std::process::id(),
             agent,
             generation: GENERATION.fetch_add(1, Ordering::Relaxed) + 1,
         }
     }
 }
 
+impl Session {
+    /// Whether this is a copy, by fork, of another process's session, whose threads are not here.
+    fn is_foreign(&self) -> bool {
+        self.generation <= FOREIGN.load(Ordering::Relaxed)
+    }
+}
+
+/// To be called in the child of a fork.
+#[pyfunction]
+pub(crate) fn after_fork() {
+    FOREIGN.store(GENERATION.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
 /// The session, if there is one.
 pub(crate) fn current() -> Option<Arc<Session>> {
-    SESSION.read().as_ref().filter(|session| session.pid == std::process::id()).cloned()
+    SESSION.read().as_ref().filter(|session| !session.is_foreign()).cloned()
 }
 
 /// The session; starts one as `ray.init()` would if there is none.
@@ -149,8 +161,7 @@ fn worker_environment(py: Python<'_>, namespace: &str, name: &str) -> PyResult<V
 #[pyfunction]
 pub(crate) fn stop(py: Python<'_>) {
     let Some(session) = SESSION.write().take() else { return };
-    if session.pid != std::process::id() {
-        // A fork of the driver: the session is its parent's.
+    if session.is_foreign() {
         std::mem::forget(session);
         return;
     }

@@ -110,7 +110,7 @@ fn run_calls(py: Python<'_>, session: &Session) -> PyResult<Stop> {
 /// Runs one call and replies. Break: the process is to end, with this code.
 fn execute(py: Python<'_>, session: &Session, incoming: Incoming) -> ControlFlow<i32> {
     let call = &incoming.call;
-    let before = context::enter(Some(Running { task: Some(call.task), ..Running::default() }));
+    let before = context::enter(None);
     let started = Instant::now();
     let outcome = run(py, session, call);
     let result = match outcome {
@@ -140,8 +140,8 @@ fn run<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<Bound<'
     announce(py, &name)?;
     context::enter(Some(Running {
         task: Some(call.task),
-        task_name: options_name(call).unwrap_or(&name).to_owned(),
-        function_name: name.to_string(),
+        task_name: options_name(call).map_or_else(|| Arc::clone(&name), Arc::from),
+        function_name: name,
     }));
     let (args, kwargs) = call::unpack(py, session, &call.args, call.args_object, &call.deps)?;
     callable.call(args, kwargs.as_ref())
@@ -259,7 +259,7 @@ fn reply_error(py: Python<'_>, session: &Session, call: &Call, error: &PyErr, ex
 fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, Vec<raymesh_wire::ObjectId>) {
     let packed = capture(|| {
         let actor = context::actor();
-        let hex = actor.map(|(id, _)| crate::errors::hex(&id.to_ray_bytes(session::job())));
+        let hex = actor.map(|(id, _)| raymesh_wire::ids::hex(&id.to_ray_bytes(session::job())));
         let kwargs = PyDict::new(py);
         kwargs.set_item("pid", std::process::id())?;
         kwargs.set_item("actor_id", &hex)?;
@@ -343,45 +343,70 @@ fn become_actor(py: Python<'_>, session: &Session, spec: ActorSpec, restarts: u3
     session::set_namespace(&spec.namespace);
     session.proc.hold_arguments(&spec);
     announce(py, &spec.class_name)?;
-    let made = construct(py, session, &spec);
-    let (error, mode) = match made {
-        Ok((instance, mode)) => {
-            *INSTANCE.lock() = Some((instance, Arc::from(spec.class_name.as_str())));
-            (None, Some(mode))
+    let max_concurrency = spec.max_concurrency;
+    let actor = Bound::new(py, Construction { spec })?;
+    let run = py.import("raymesh._worker.actors")?.getattr("run")?;
+    run.call1((actor, max_concurrency))?.extract()
+}
+
+/// An actor that is about to be made; where and how is for `raymesh._worker.actors` to say.
+#[pyclass(frozen, module = "raymesh._native")]
+pub(crate) struct Construction {
+    spec: ActorSpec,
+}
+
+#[pymethods]
+impl Construction {
+    /// The actor's class. None: it cannot be loaded, and the controller has been told.
+    fn load_class(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let session = session::ensure(py)?;
+        match load_function(py, &session, self.spec.class) {
+            Ok((class, _)) => Ok(Some(class)),
+            Err(error) => self.ready(py, &session, Err(error)).map(|_| None),
         }
-        Err(error) => {
-            let name = format!("{}.__init__", spec.class_name.rsplit('.').next().unwrap_or(&spec.class_name));
-            let value = match error_value(py, &name, &error).0 {
-                Value::Error(error) => ErrorValue { kind: ErrorKind::ActorInit, payload: error.payload },
-                _ => ErrorValue::text(ErrorKind::ActorDied, error.to_string()),
-            };
-            (Some(value), None)
-        }
-    };
-    session.proc.tell_controller(ToController::ActorReady { actor: spec.actor, error });
-    match mode {
-        None => Ok(false),
-        Some(mode) => {
-            // One call at a time needs no loop of its own.
-            let run = py.import("raymesh._worker.actors")?.getattr("run")?;
-            run.call1((mode, spec.max_concurrency))?.extract()
-        }
+    }
+
+    /// Runs the constructor and tells the controller how it went. True: the actor lives.
+    fn construct(&self, py: Python<'_>) -> PyResult<bool> {
+        let session = session::ensure(py)?;
+        let made = construct(py, &session, &self.spec);
+        self.ready(py, &session, made)
     }
 }
 
-fn construct(py: Python<'_>, session: &Session, spec: &ActorSpec) -> PyResult<(Py<PyAny>, String)> {
+impl Construction {
+    fn ready(&self, py: Python<'_>, session: &Session, made: PyResult<Py<PyAny>>) -> PyResult<bool> {
+        let class_name = &self.spec.class_name;
+        let error = match made {
+            Ok(instance) => {
+                *INSTANCE.lock() = Some((instance, Arc::from(class_name.as_str())));
+                None
+            }
+            Err(error) => {
+                let name = format!("{}.__init__", class_name.rsplit('.').next().unwrap_or(class_name));
+                Some(match error_value(py, &name, &error).0 {
+                    Value::Error(error) => ErrorValue { kind: ErrorKind::ActorInit, payload: error.payload },
+                    _ => ErrorValue::text(ErrorKind::ActorDied, error.to_string()),
+                })
+            }
+        };
+        let lives = error.is_none();
+        session.proc.tell_controller(ToController::ActorReady { actor: self.spec.actor, error });
+        Ok(lives)
+    }
+}
+
+fn construct(py: Python<'_>, session: &Session, spec: &ActorSpec) -> PyResult<Py<PyAny>> {
     let (class, _) = load_function(py, session, spec.class)?;
+    let name: Arc<str> = Arc::from(format!("{}.__init__", spec.class_name));
     let before = context::enter(Some(Running {
         task: None,
-        task_name: format!("{}.__init__", spec.class_name),
-        function_name: format!("{}.__init__", spec.class_name),
+        task_name: Arc::clone(&name),
+        function_name: name,
     }));
     let made = (|| {
         let (args, kwargs) = call::unpack(py, session, &spec.args, spec.args_object, &spec.deps)?;
-        let instance = class.bind(py).call(args, kwargs.as_ref())?;
-        let mode = py.import("raymesh._worker.actors")?.getattr("mode_of")?;
-        let mode = mode.call1((class.bind(py), spec.max_concurrency))?.extract()?;
-        Ok((instance.unbind(), mode))
+        Ok(class.bind(py).call(args, kwargs.as_ref())?.unbind())
     })();
     context::enter(before);
     made
@@ -472,8 +497,8 @@ impl AsyncCalls {
         let running = token.and_then(|token| {
             let running = self.running.lock();
             let (incoming, _) = running.get(&token)?;
-            let name = call_name(&incoming.call);
-            Some(Running { task: Some(incoming.call.task), task_name: name.clone(), function_name: name })
+            let name: Arc<str> = Arc::from(call_name(&incoming.call));
+            Some(Running { task: Some(incoming.call.task), task_name: Arc::clone(&name), function_name: name })
         });
         context::enter(running);
     }

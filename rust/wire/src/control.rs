@@ -164,12 +164,11 @@ pub enum FromController {
 /// Controller to a host's agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToHost {
-    /// Find a worker for `lease`: tell it ([`FromController::Leased`]), then the caller
-    /// ([`FromController::LeaseGranted`]), then the controller ([`FromHost::LeaseBound`]).
+    /// Find a worker for `lease`: tell it ([`FromController::Leased`]), then the controller
+    /// ([`FromHost::LeaseBound`]), which tells the caller: grants and deaths reach a caller in order.
     BindLease {
         lease: LeaseId,
         caller: ProcId,
-        key: u32,
         job: JobId,
         resources: ResourceSet,
         gpus: Vec<u32>,

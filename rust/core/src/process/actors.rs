@@ -1,10 +1,10 @@
 //! Actors that this process has created or calls: creation, calls in order, restarts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use raymesh_wire::control::{ActorSpec, ActorState};
 use raymesh_wire::{
     ActorId, CallTarget, ErrorKind, ErrorValue, ObjectId, ProcId, TaskId, ToController, Value,
@@ -51,8 +51,8 @@ struct Client {
     known: bool,
     /// Calls not sent, in order.
     queue: VecDeque<u64>,
-    /// Calls sent, in order.
-    inflight: BTreeMap<u64, ()>,
+    /// Calls sent.
+    inflight: HashSet<u64>,
 }
 
 #[derive(Debug)]
@@ -174,7 +174,7 @@ impl Process {
         if self.actors.clients.contains_key(&actor) {
             return;
         }
-        let client = Client { link: Link::Waiting, known: false, queue: VecDeque::new(), inflight: BTreeMap::new() };
+        let client = Client { link: Link::Waiting, known: false, queue: VecDeque::new(), inflight: HashSet::default() };
         self.actors.clients.insert(actor, client);
         self.tell_controller(ToController::WatchActor { actor }, fx);
     }
@@ -193,16 +193,11 @@ impl Process {
     ) -> (TaskId, Vec<Arc<Flag>>) {
         let actor = spec.actor;
         self.watch_actor(actor, fx);
-        // The call keeps the actor alive until it is answered.
-        let mut arguments = spec.arguments;
-        if self.holders(handle_object(actor)) > 0 {
-            arguments.refs.push(handle_object(actor));
-        }
         let target = CallTarget::Method { actor, name: spec.method };
         let (task, flags) = self.submit(
             target,
             Route::Actor(actor),
-            arguments,
+            spec.arguments,
             spec.num_returns,
             spec.max_retries,
             spec.options,
@@ -216,6 +211,12 @@ impl Process {
         }
         self.settle(fx);
         (task, flags)
+    }
+
+    /// An outstanding call keeps the actor alive, if the caller does.
+    pub(super) fn hold_handle(&mut self, actor: ActorId) -> Option<ObjectId> {
+        let handle = handle_object(actor);
+        self.hold_again(handle).then_some(handle)
     }
 
     /// Sends what is ready, in order: a call that waits for an argument holds up the later ones.
@@ -238,7 +239,7 @@ impl Process {
                 Link::Alive(proc) => {
                     let proc = *proc;
                     client.queue.pop_front();
-                    client.inflight.insert(seq, ());
+                    client.inflight.insert(seq);
                     self.fill(seq, |_| {});
                     if let Some(record) = self.tasks.submitted.get(&seq) {
                         fx.push(Effect::SendCall { to: proc, call: Arc::clone(&record.call) });
@@ -290,8 +291,9 @@ impl Process {
     fn end_inflight(&mut self, actor: ActorId, error: &ErrorValue, fx: &mut Vec<Effect>) {
         let Some(client) = self.actors.clients.get_mut(&actor) else { return };
         let over = matches!(client.link, Link::Dead(_));
-        let inflight = std::mem::take(&mut client.inflight);
-        for seq in inflight.into_keys().rev() {
+        let mut inflight: Vec<_> = std::mem::take(&mut client.inflight).into_iter().collect();
+        inflight.sort_unstable();
+        for seq in inflight.into_iter().rev() {
             if !over && self.take_retry(seq) {
                 if let Some(client) = self.actors.clients.get_mut(&actor) {
                     client.queue.push_front(seq);

@@ -118,6 +118,17 @@ impl Process {
         Arc::clone(&entry.flag)
     }
 
+    /// One more holder, if there is one already.
+    pub(super) fn hold_again(&mut self, object: ObjectId) -> bool {
+        match self.objects.entries.get_mut(&object) {
+            Some(entry) if entry.local > 0 => {
+                entry.local += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// One holder less.
     pub fn release(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
         self.unhold(object);

@@ -59,6 +59,8 @@ pub(super) struct Submitted {
     pub(super) retries_left: i32,
     /// Arguments without a value yet.
     pub(super) missing: u32,
+    /// What the caller holds besides the arguments until the reply: the handle of the actor it calls.
+    pub(super) handle: Option<ObjectId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,7 +198,11 @@ impl Process {
             refs: arguments.refs,
             options,
         };
-        let record = Submitted { call: Arc::new(call), route, retries_left: retries, missing };
+        let handle = match route {
+            Route::Actor(actor) => self.hold_handle(actor),
+            Route::Shape(_) => None,
+        };
+        let record = Submitted { call: Arc::new(call), route, retries_left: retries, missing, handle };
         self.tasks.submitted.insert(task.seq, record);
         if let Some(error) = failed {
             self.fail_call(task.seq, error, fx);
@@ -530,6 +536,9 @@ impl Process {
             self.resolve(record.call.task.object(missing), error, Vec::new(), fx);
         }
         self.let_go(&record.call);
+        if let Some(handle) = record.handle {
+            self.unhold(handle);
+        }
     }
 
     fn let_go(&mut self, call: &Call) {
