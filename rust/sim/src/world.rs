@@ -15,7 +15,7 @@ pub const MILLI: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000_000_000;
 
 /// How long a trace is kept.
-const TRACE: usize = 1_500;
+const TRACE: usize = 20_000;
 /// How long a phase may take; far longer than any program runs and any timer in the system.
 const PATIENCE: u64 = 200 * SECOND;
 /// More events than any sound run has.

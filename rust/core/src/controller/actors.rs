@@ -86,13 +86,14 @@ impl Actor {
         }
     }
 
-    /// For people: `Counter "name"`.
+    /// For people: `Counter "name" (id)`.
     pub fn title(&self) -> String {
         let spec = &self.spec;
+        let id = raymesh_wire::ids::hex(&spec.actor.to_ray_bytes(spec.job));
         if spec.name.is_empty() {
-            spec.class_name.clone()
+            format!("{} ({id})", spec.class_name)
         } else {
-            format!("{} {:?}", spec.class_name, spec.name)
+            format!("{} {:?} ({id})", spec.class_name, spec.name)
         }
     }
 }
@@ -170,10 +171,9 @@ impl Actors {
         self.early.remove(&id)
     }
 
-    /// Those that this process will now never create.
-    pub fn take_early_of(&mut self, creator: ProcId) -> Vec<(ActorId, Early)> {
+    /// Those that this process was to create.
+    pub fn early_of(&self, creator: ProcId) -> Vec<ActorId> {
         let all = ActorId { creator, seq: 0 }..=ActorId { creator, seq: u32::MAX };
-        let ids: Vec<_> = self.early.range(all).map(|(id, _)| *id).collect();
-        ids.into_iter().filter_map(|id| Some((id, self.early.remove(&id)?))).collect()
+        self.early.range(all).map(|(id, _)| *id).collect()
     }
 }

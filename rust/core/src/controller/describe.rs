@@ -47,15 +47,24 @@ impl Controller {
         !created && self.procs.death(id.creator).is_none()
     }
 
+    /// Its creator gave it up before it was created: whoever heard of it is told.
+    pub(super) fn never_create(&mut self, id: ActorId, effects: &mut Effects) {
+        if let Some(creator) = self.procs.get_mut(id.creator) {
+            creator.created.insert(id.seq);
+        }
+        let early = self.actors.take_early(id).unwrap_or_default();
+        for watcher in early.watchers {
+            if let Some(proc) = self.procs.get_mut(watcher) {
+                proc.watched_actors.remove(&id);
+                send(effects, watcher, FromController::ActorState { actor: id, state: unknown() });
+            }
+        }
+    }
+
     /// A creator has died: what others heard of but it never created is dead.
     pub(super) fn never_created(&mut self, creator: ProcId, effects: &mut Effects) {
-        for (id, early) in self.actors.take_early_of(creator) {
-            for watcher in early.watchers {
-                if let Some(proc) = self.procs.get_mut(watcher) {
-                    proc.watched_actors.remove(&id);
-                    send(effects, watcher, FromController::ActorState { actor: id, state: unknown() });
-                }
-            }
+        for id in self.actors.early_of(creator) {
+            self.never_create(id, effects);
         }
     }
 

@@ -100,13 +100,13 @@ impl Controller {
         proc.leases.insert(lease);
         self.reclaim.holds(caller);
         let resources = shape.set.clone();
-        order(effects, host, ToHost::BindLease { lease, caller, key, job, resources, gpus });
+        order(effects, host, ToHost::BindLease { lease, caller, job, resources, gpus });
         self.history
             .add(self.now, Subject::Lease(lease), "granted", || format!("{caller:?} wants shape {key}"));
         self.requeue(caller, key, true);
     }
 
-    pub(super) fn lease_bound(&mut self, lease: LeaseId, worker: ProcId) {
+    pub(super) fn lease_bound(&mut self, lease: LeaseId, worker: ProcId, effects: &mut Effects) {
         let Some(hold) = self.holds.get_mut(lease) else { return };
         if hold.worker.is_some() {
             return;
@@ -123,6 +123,9 @@ impl Controller {
         }
         self.history.add(self.now, Subject::Lease(lease), "bound", || format!("to {worker:?}"));
         self.employ(worker, lease, job);
+        if self.procs.get(caller).is_some() {
+            send(effects, caller, FromController::LeaseGranted { key, lease, worker });
+        }
     }
 
     /// The worker works for this hold from now on.

@@ -236,7 +236,11 @@ impl Controller {
         self.end_actor(id, then, End::Kill, effects);
     }
 
-    pub(super) fn actor_out_of_scope(&mut self, id: ActorId, effects: &mut Effects) {
+    pub(super) fn actor_out_of_scope(&mut self, from: ProcId, id: ActorId, effects: &mut Effects) {
+        if from == id.creator && self.may_yet_be_created(id) {
+            self.never_create(id, effects);
+            return;
+        }
         let Some(actor) = self.actors.get(id).filter(|actor| !actor.spec.detached) else { return };
         let error = died(format!("The actor {} died because nobody held a handle to it.", actor.title()));
         self.end_actor(id, Then::Dead(error), End::Exit(ExitReason::OutOfScope), effects);

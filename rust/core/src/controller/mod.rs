@@ -171,7 +171,7 @@ impl Controller {
             ToController::KillActor { actor, no_restart } => {
                 self.kill_actor(from, actor, no_restart, effects);
             }
-            ToController::ActorOutOfScope { actor } => self.actor_out_of_scope(actor, effects),
+            ToController::ActorOutOfScope { actor } => self.actor_out_of_scope(from, actor, effects),
             ToController::WatchActor { actor } => self.watch_actor(from, actor, effects),
             ToController::UnwatchActor { actor } => self.unwatch_actor(from, actor),
             ToController::LookupActor { request, name, namespace } => {
@@ -213,7 +213,7 @@ impl Controller {
                 }
                 self.history.add(self.now, Subject::Proc(proc), "started", || format!("pid {pid}"));
             }
-            FromHost::LeaseBound { lease, worker } => self.lease_bound(lease, worker),
+            FromHost::LeaseBound { lease, worker } => self.lease_bound(lease, worker, effects),
             FromHost::LeaseFailed { lease, reason } => self.lease_failed(lease, &reason),
             FromHost::ActorStarted { start, proc, pid } => self.actor_started(start, proc, pid),
             FromHost::ActorStartFailed { start, reason } => self.actor_start_failed(start, &reason, effects),

@@ -214,8 +214,8 @@ impl Host {
 
     fn on_controller(&mut self, message: ToHost, effects: &mut Effects) {
         match message {
-            ToHost::BindLease { lease, caller, key, job, resources, gpus } => {
-                self.begin(lease, Start::Lease { caller, key, job, resources, gpus }, effects);
+            ToHost::BindLease { lease, caller, job, resources, gpus } => {
+                self.begin(lease, Start::Lease { caller, job, resources, gpus }, effects);
             }
             ToHost::EndLease { lease, kill } => self.end_lease(lease, kill, effects),
             ToHost::StartActor { start, spec, restarts, gpus } => {

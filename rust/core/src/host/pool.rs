@@ -31,15 +31,13 @@ impl Host {
         let pid = self.workers.get(proc).map_or(0, |worker| worker.pid);
         // It leaves the idle ones of its old job before it takes on the new.
         match start {
-            Start::Lease { caller, key, job, resources, gpus } => {
+            Start::Lease { caller, job, resources, gpus } => {
                 self.workers.set_state(proc, State::Leased(lease));
                 if let Some(worker) = self.workers.get_mut(proc) {
                     worker.job = Some(job);
                 }
                 let leased = FromController::Leased { lease, caller, job, resources, gpus };
                 effects.push(Effect::Send { to: proc, message: leased });
-                let granted = FromController::LeaseGranted { key, lease, worker: proc };
-                effects.push(Effect::Send { to: caller, message: granted });
                 effects.push(Effect::ToController(FromHost::LeaseBound { lease, worker: proc }));
             }
             Start::Actor { spec, restarts, gpus } => {

@@ -8,7 +8,7 @@ use raymesh_wire::{JobId, LeaseId, ProcId, ResourceSet};
 /// What a worker is wanted for.
 #[derive(Clone, Debug)]
 pub(super) enum Start {
-    Lease { caller: ProcId, key: u32, job: JobId, resources: ResourceSet, gpus: Vec<u32> },
+    Lease { caller: ProcId, job: JobId, resources: ResourceSet, gpus: Vec<u32> },
     Actor { spec: Box<ActorSpec>, restarts: u32, gpus: Vec<u32> },
 }
 

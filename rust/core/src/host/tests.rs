@@ -65,7 +65,6 @@ impl World {
         self.order(ToHost::BindLease {
             lease: LeaseId(n),
             caller: caller(),
-            key: 4,
             job: JobId(job),
             resources: ResourceSet::new(),
             gpus: Vec::new(),
@@ -125,17 +124,14 @@ fn caller() -> ProcId {
 }
 
 #[test]
-fn a_worker_knows_of_its_lease_before_its_caller_does() {
+fn a_worker_knows_of_its_lease_before_anybody_else_does() {
     let mut world = World::new(|_| {});
     let worker = world.bind(1, 1)[0];
     let said = world.hello(worker).to_vec();
     let sends: Vec<_> = said.iter().filter(|effect| !matches!(effect, Effect::Fork { .. })).collect();
     assert!(matches!(sends[0], Effect::ToController(FromHost::ProcStarted { .. })), "{sends:?}");
     assert!(matches!(sends[1], Effect::Send { to, message: FromController::Leased { .. } } if *to == worker));
-    assert!(
-        matches!(sends[2], Effect::Send { to, message: FromController::LeaseGranted { key: 4, .. } } if *to == caller())
-    );
-    assert!(matches!(sends[3], Effect::ToController(FromHost::LeaseBound { .. })));
+    assert!(matches!(sends[2], Effect::ToController(FromHost::LeaseBound { .. })));
 }
 
 #[test]

@@ -25,10 +25,9 @@ fn shapes_take_turns_too() {
     let mut world = World::new(&[("CPU", 2.0)]);
     let held = world.demand(driver(), 0, &cpu(2.0), 1);
     world.demand(driver(), 1, &cpu(1.0), 100);
-    world.demand(driver(), 2, &set(&[("CPU", 1.0), ("memory", 0.0)]), 100);
-    world.demand(driver(), 3, &cpu(0.5), 100);
-    let keys: Vec<_> = world.give_back(&held[0]).iter().map(|bind| bind.key).collect();
-    assert_eq!(keys, [1, 2]);
+    world.demand(driver(), 2, &cpu(0.5), 100);
+    let shapes: Vec<_> = world.give_back(&held[0]).into_iter().map(|bind| bind.resources).collect();
+    assert_eq!(shapes, [cpu(1.0), cpu(0.5), cpu(0.5)]);
 }
 
 #[test]

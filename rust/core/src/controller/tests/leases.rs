@@ -17,6 +17,16 @@ fn a_demand_repeated_while_workers_are_bound_does_not_grant_twice() {
 }
 
 #[test]
+fn a_caller_gets_its_lease_once_the_host_has_a_worker_for_it() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let bind = world.demand(driver(), 4, &cpu(1.0), 1).remove(0);
+    assert!(world.told(driver()).is_empty());
+    world.bound(&bind, proc(0, 2));
+    let (lease, worker) = (bind.lease, proc(0, 2));
+    assert_eq!(world.told(driver()), [FromController::LeaseGranted { key: 4, lease, worker }]);
+}
+
+#[test]
 fn a_returned_lease_serves_the_next() {
     let mut world = World::new(&[("CPU", 1.0)]);
     let first = world.demand(driver(), 0, &cpu(1.0), 2);

@@ -89,15 +89,14 @@ impl World {
 
     /// Leases granted in answer to the last event.
     fn binds(&self) -> Vec<Bind> {
-        self.said
-            .iter()
-            .filter_map(|effect| match effect {
-                Effect::ToHost { host, message: ToHost::BindLease { lease, caller, key, gpus, .. } } => {
-                    Some(Bind { host: *host, lease: *lease, caller: *caller, key: *key, gpus: gpus.clone() })
-                }
-                _ => None,
-            })
-            .collect()
+        let bind = |effect: &Effect| match effect {
+            Effect::ToHost { host, message: ToHost::BindLease { lease, caller, gpus, resources, .. } } => {
+                let (host, lease, caller) = (*host, *lease, *caller);
+                Some(Bind { host, lease, caller, gpus: gpus.clone(), resources: resources.clone() })
+            }
+            _ => None,
+        };
+        self.said.iter().filter_map(bind).collect()
     }
 
     fn bound(&mut self, bind: &Bind, worker: ProcId) {
@@ -193,8 +192,8 @@ struct Bind {
     host: HostId,
     lease: LeaseId,
     caller: ProcId,
-    key: u32,
     gpus: Vec<u32>,
+    resources: ResourceSet,
 }
 
 fn actor(creator: ProcId, seq: u32) -> ActorSpec {
