@@ -9,7 +9,27 @@ from __future__ import annotations
 import os
 import sys
 
+from raymesh import _native
+
 _SOUND = ("numpy", "torch")
+_asked: list[str] = []
+"""What the zygote of the runtime that runs has been asked to import."""
+
+
+def first() -> list[str]:
+    """Modules for the zygote of a runtime that is about to start."""
+    _asked[:] = wanted()
+    return list(_asked)
+
+
+def update() -> None:
+    """Asks for modules that the program has imported since."""
+    if _native.is_worker():
+        return
+    new = [name for name in wanted() if name not in _asked]
+    if new:
+        _asked.extend(new)
+        _native.preload(new)
 
 
 def wanted() -> list[str]:

@@ -166,7 +166,7 @@ def _start(
         namespace=namespace,
         labels=labels,
         host_name=host_name or _machine.host_name(),
-        preload=_preload.wanted(),
+        preload=_preload.first(),
         prestart=min(cpus, _machine.cpu_count()),
         capture_output=True,
     )

@@ -8,11 +8,10 @@ user lets go of it, and the actor with it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from raymesh import _native, _options, _state
+from raymesh import _native, _options, _preload, _state
 from raymesh._actor_meta import ClassMeta, HandleMeta, MethodMeta, read_class
 from raymesh._ids import ActorID
 from raymesh._later import not_yet
@@ -116,6 +115,7 @@ class ActorClass:
 
             full_name = f"{self._class.__module__}.{self._class.__qualname__}"
             self._pickled = dump_definition(self._class, "actor class", full_name)
+        _preload.update()
         resources, placement = _options.actor_resources(options)
         retries = options.get("max_task_retries") or 0
         handle_meta = self._handle_metas.get(retries)
@@ -334,12 +334,7 @@ def exit_actor() -> NoReturn:
             "exit_actor() was called outside of an actor. Call it in an actor's method."
         )
     _native.exit_actor()
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is not None and asyncio._get_running_loop() is not None:
-        from raymesh.exceptions import AsyncioActorExit
-
-        # SystemExit would end the event loop under the actor's other calls.
-        raise AsyncioActorExit
+    # Not an Exception, so that user code does not catch it by accident; it ends an event loop too.
     raise SystemExit(0)
 
 

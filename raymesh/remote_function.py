@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from raymesh import _native, _options, _state
+from raymesh import _native, _options, _preload, _state
 from raymesh._later import not_yet
 from raymesh._signature import Signature
 
@@ -99,6 +99,7 @@ class RemoteFunction:
             from raymesh._pickling import dump_definition
 
             self._pickled = dump_definition(self._function, "function", self._function_name)
+        _preload.update()
         retries = options.get("max_retries")
         native = _native.Function(
             self._pickled,
