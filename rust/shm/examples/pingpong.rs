@@ -1,7 +1,7 @@
 //! Two processes through shared memory: round trip, pipelined rate, and put throughput.
 //!
 //! `cargo run --release -p raymesh-shm --example pingpong [rounds]`
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 use std::error::Error;
 use std::os::fd::AsRawFd;

@@ -4,21 +4,24 @@
 //! The right to spin is a token in the segment that names its holder: the agent takes it back when
 //! the holder has died. A process has at most one.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 use crate::layout::Token;
 use crate::sync::Ordering;
 
-/// Longest spin. A wake-up across cores costs about as much.
-const MAX_BUDGET_NS: u32 = 40_000;
-const MIN_BUDGET_NS: u32 = 3_000;
+/// Longest spin in nanoseconds: more than it takes to wake a process on an idle core and get its
+/// answer, so that one side that spins finds the other, and both come out of parking.
+const FULL: u32 = 70_000;
+/// A spin to find out whether spinning pays again.
+const PROBE: u32 = 140_000;
+/// Waits from one probe to the next: at first, and at most.
+const PROBE_EVERY: u32 = 16;
+const PROBE_AT_LEAST_EVERY: u32 = 1024;
 /// A gap this long between two looks at the clock: something else took the core.
 const PREEMPTED: Duration = Duration::from_micros(100);
-/// After that, this process does not spin for so long.
-const BACK_OFF: Duration = Duration::from_millis(4);
 /// Looks before the first look at the clock; they need no token.
-const FREE_LOOKS: u32 = 64;
+const FREE_LOOKS: u32 = 32;
 const LOOKS_PER_CLOCK: u32 = 32;
 
 /// The tokens of the host.
@@ -58,13 +61,16 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A process's experience with spinning: spins that do not pay become shorter.
+/// A process's experience with spinning: it spins as long as that pays. Where it does not (the
+/// awaited work takes longer, or needs this very core because others keep the machine busy), it parks
+/// at once, and probes now and then.
 #[derive(Debug)]
 pub struct Spinner {
-    born: Instant,
     budget_ns: AtomicU32,
-    /// No spinning before this time, in nanoseconds after `born`.
-    pause_until: AtomicU64,
+    /// Waits until the next probe, once the budget is 0.
+    skip: AtomicU32,
+    /// Waits between probes.
+    interval: AtomicU32,
     /// One thread of the process at a time.
     busy: AtomicBool,
 }
@@ -72,66 +78,91 @@ pub struct Spinner {
 impl Spinner {
     pub fn new() -> Self {
         Self {
-            born: Instant::now(),
-            budget_ns: AtomicU32::new(MAX_BUDGET_NS),
-            pause_until: AtomicU64::new(0),
+            budget_ns: AtomicU32::new(FULL),
+            skip: AtomicU32::new(0),
+            interval: AtomicU32::new(PROBE_EVERY),
             busy: AtomicBool::new(false),
         }
     }
 
-    /// Looks until `look` finds something or the spin is over.
-    pub fn spin<T>(&self, tokens: Tokens<'_>, slot: u32, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    /// Looks until `look` finds something, or spinning does not seem worth it. `most`: no longer.
+    pub fn spin<T>(
+        &self,
+        tokens: Tokens<'_>,
+        slot: u32,
+        most: Option<Duration>,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
         if !tokens.any() {
             return None;
         }
         for _ in 0..FREE_LOOKS {
             if let Some(found) = look() {
+                self.paid();
                 return Some(found);
             }
             raymesh_sys::spin_hint();
         }
-        let start = Instant::now();
-        if self.nanos(start) < self.pause_until.load(Ordering::Relaxed)
-            || self.busy.swap(true, Ordering::Acquire)
-        {
+        if self.busy.swap(true, Ordering::Acquire) {
             return None;
         }
-        let found = tokens.acquire(slot).and_then(|_held| self.spin_until_spent(start, look));
+        let found = self.budget().and_then(|budget| {
+            let _held = tokens.acquire(slot)?;
+            let most = most.map_or(budget, |most| budget.min(most));
+            let found = spin_for(most, look);
+            match found {
+                Some(_) => self.paid(),
+                None => self.failed(),
+            }
+            found
+        });
         self.busy.store(false, Ordering::Release);
         found
     }
 
-    fn spin_until_spent<T>(&self, start: Instant, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        let budget = Duration::from_nanos(self.budget_ns.load(Ordering::Relaxed).into());
-        let mut last = start;
-        loop {
-            for _ in 0..LOOKS_PER_CLOCK {
-                if let Some(found) = look() {
-                    return Some(found);
-                }
-                raymesh_sys::spin_hint();
-            }
-            let now = Instant::now();
-            if now - last > PREEMPTED {
-                self.pause_until.store(self.nanos(now + BACK_OFF), Ordering::Relaxed);
-                return None;
-            }
-            if now - start > budget {
-                return None;
-            }
-            last = now;
+    fn budget(&self) -> Option<Duration> {
+        let mut budget = self.budget_ns.load(Ordering::Relaxed);
+        if budget == 0 {
+            let skip = self.skip.load(Ordering::Relaxed);
+            self.skip.store(skip.saturating_sub(1), Ordering::Relaxed);
+            budget = if skip == 0 { PROBE } else { return None };
+        }
+        Some(Duration::from_nanos(budget.into()))
+    }
+
+    fn paid(&self) {
+        if self.budget_ns.load(Ordering::Relaxed) != FULL {
+            self.budget_ns.store(FULL, Ordering::Relaxed);
+            self.interval.store(PROBE_EVERY, Ordering::Relaxed);
         }
     }
 
-    /// Learns from a wait that had to park: was it so short that a longer spin would have met it?
-    pub fn learn(&self, parked_for: Duration) {
+    fn failed(&self) {
         let budget = self.budget_ns.load(Ordering::Relaxed);
-        let short = parked_for < Duration::from_nanos(u64::from(MAX_BUDGET_NS) * 2);
-        let next = if short { budget.saturating_mul(2) } else { budget / 2 };
-        self.budget_ns.store(next.clamp(MIN_BUDGET_NS, MAX_BUDGET_NS), Ordering::Relaxed);
+        let interval = self.interval.load(Ordering::Relaxed);
+        if budget == 0 {
+            self.interval.store((interval * 2).min(PROBE_AT_LEAST_EVERY), Ordering::Relaxed);
+        }
+        let next = budget / 4;
+        self.budget_ns.store(if next < FULL / 20 { 0 } else { next }, Ordering::Relaxed);
+        self.skip.store(interval, Ordering::Relaxed);
     }
+}
 
-    fn nanos(&self, at: Instant) -> u64 {
-        u64::try_from((at - self.born).as_nanos()).unwrap_or(u64::MAX)
+fn spin_for<T>(budget: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    let mut last = start;
+    loop {
+        for _ in 0..LOOKS_PER_CLOCK {
+            if let Some(found) = look() {
+                return Some(found);
+            }
+            raymesh_sys::spin_hint();
+        }
+        let now = Instant::now();
+        if now - last > PREEMPTED || now - start > budget {
+            return None;
+        }
+        last = now;
     }
 }

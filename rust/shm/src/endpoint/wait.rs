@@ -58,7 +58,7 @@ impl Attend<'_> {
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return WaitOutcome::TimedOut;
         }
-        let spun = endpoint.spinner.spin(endpoint.segment.tokens(), endpoint.slot, look);
+        let spun = endpoint.spinner.spin(endpoint.segment.tokens(), endpoint.slot, timeout, look);
         spun.unwrap_or_else(|| self.park(timeout, look))
     }
 
@@ -66,7 +66,8 @@ impl Attend<'_> {
     pub fn glance(&self) -> bool {
         let endpoint = self.endpoint;
         let look = || endpoint.has_loose_mail().then_some(());
-        look().or_else(|| endpoint.spinner.spin(endpoint.segment.tokens(), endpoint.slot, look)).is_some()
+        let spin = || endpoint.spinner.spin(endpoint.segment.tokens(), endpoint.slot, None, look);
+        look().or_else(spin).is_some()
     }
 
     fn park(&self, timeout: Option<Duration>, look: impl Fn() -> Option<WaitOutcome>) -> WaitOutcome {
@@ -81,10 +82,6 @@ impl Attend<'_> {
             if let Some(ended) = sleep(bell.main_word(), word, start, timeout) {
                 bell.unpark_main();
                 return look().unwrap_or(ended);
-            }
-            if let Some(found) = look() {
-                self.endpoint.spinner.learn(start.elapsed());
-                return found;
             }
         }
     }

@@ -3,6 +3,8 @@
 //! - this file: the tests, run by the process that plays the agent.
 //! - [`child`]: what the other processes do (this binary, executed again).
 //! - [`traffic`]: numbered messages that check themselves.
+// A test through and through; it needs time, threads and an environment of its own.
+#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod child;
 mod traffic;
