@@ -1,8 +1,8 @@
 //! What user code does: random programs for drivers, tasks and actors.
 //!
 //! They may do anything that cannot deadlock by itself: a task gets only what it submitted itself and
-//! references older than itself; methods of actors get nothing; only values that exist are passed to
-//! actors as arguments themselves.
+//! references older than itself; methods of actors get nothing, and neither do tasks that hold more
+//! than CPUs; only values that exist are passed to actors as arguments themselves.
 
 use bytes::{BufMut, Bytes};
 use raymesh_core::process::{ActorCallSpec, Arguments, CreateActor, Lookup, Process, TaskSpec};
@@ -54,6 +54,9 @@ pub struct Frame {
     results: Vec<ObjectId>,
 }
 
+/// Depth of tasks that neither wait nor submit.
+const LEAF: u64 = 9;
+
 impl Frame {
     fn new(kind: Kind, seed: u64, steps: usize, depth: u64) -> Self {
         Self {
@@ -76,7 +79,7 @@ impl Frame {
 
     #[must_use]
     pub fn constructor(seed: u64) -> Self {
-        Self::new(Kind::Constructor, seed, 0, 9)
+        Self::new(Kind::Constructor, seed, 0, LEAF)
     }
 
     /// Everything that it refers to.
@@ -172,7 +175,7 @@ impl World {
     }
 
     fn act(&mut self, id: ProcId, frame: &mut Frame) {
-        let gets = !matches!(frame.kind, Kind::Method(_));
+        let gets = !matches!(frame.kind, Kind::Method(_)) && frame.depth < LEAF;
         match frame.rng.below(16) {
             0..=5 if frame.depth < 3 => self.submit(id, frame),
             0..=5 => {}
@@ -266,7 +269,8 @@ impl World {
         let seed = frame.rng.next_u64();
         let resources = frame.rng.pick(&shapes()).cloned().unwrap_or_default();
         let (num_returns, max_retries) = (frame.rng.below(3) as u32, frame.rng.below(4) as i32 - 1);
-        let depth = frame.depth + 1;
+        let lent = resources.iter().all(|(name, _)| name == "CPU");
+        let depth = if lent { frame.depth + 1 } else { LEAF };
         let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
         let submitted = self.with_process(id, |process, now, effects| {
             let shape = process.shape(job, &resources);
@@ -360,7 +364,7 @@ impl World {
         });
         if waits == Some(true) {
             frame.waiting = Some(object);
-            if frame.kind != Kind::Main && frame.rng.below(4) > 0 {
+            if frame.kind != Kind::Main {
                 self.with_process(id, |process, _, effects| process.block(effects));
             }
         } else {
@@ -414,6 +418,14 @@ impl World {
     pub fn drop_refs(&mut self, id: ProcId, refs: &[Ref]) {
         for it in refs {
             self.with_process(id, |process, _, effects| process.release(it.id, effects));
+        }
+    }
+
+    /// All actors let go of what they kept.
+    pub fn empty_stashes(&mut self) {
+        for id in self.procs.keys().copied().collect::<Vec<_>>() {
+            let kept = self.procs.get_mut(&id).map(|node| std::mem::take(&mut node.stash));
+            self.drop_refs(id, &kept.unwrap_or_default());
         }
     }
 

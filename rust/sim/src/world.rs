@@ -163,6 +163,9 @@ impl World {
     pub fn run(&mut self) -> Result<(), String> {
         self.run_until_quiet()?;
         self.check_drivers_done()?;
+        // Actors that keep handles to each other in a circle live on; now they let go.
+        self.empty_stashes();
+        self.run_until_quiet()?;
         self.check_quiet()?;
         self.end_drivers();
         self.run_until_quiet()?;

@@ -14,7 +14,7 @@ const LOST: usize = 100;
 
 impl Controller {
     pub(super) fn host_joined(&mut self, id: HostId, host: Host) {
-        if self.hosts.get(id).is_some() {
+        if self.hosts.get(id).is_some() || self.gone.contains(&id) {
             return;
         }
         self.history.add(self.now, Subject::Host(id), "joined", || text::resources(&host.total));
@@ -39,6 +39,7 @@ impl Controller {
     }
 
     pub(super) fn host_lost(&mut self, id: HostId, effects: &mut Effects) {
+        self.gone.insert(id);
         if self.hosts.get(id).is_none() {
             return;
         }

@@ -92,6 +92,8 @@ pub struct Controller {
     hosts: Hosts,
     /// Name of each host that was lost, latest last; bounded.
     lost: Vec<(HostId, String)>,
+    /// All hosts that were lost: none returns under its old id.
+    gone: BTreeSet<HostId>,
     holds: Holds,
     queue: Queue,
     procs: Procs,
