@@ -67,7 +67,7 @@ def materialize_error(kind: str, payload: bytes, object_hex: str) -> BaseExcepti
     text = payload.decode("utf-8", "replace")
     if kind in _LOST:
         lost = _LOST[kind](object_hex, None, "")
-        lost._text = text or None
+        lost._text = text[:1].upper() + text[1:] or None
         return lost
     make = _TEXT.get(kind, ex.RaySystemError)
     return make(text)

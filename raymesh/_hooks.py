@@ -6,13 +6,24 @@ rare, and load what they need when they are called.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from raymesh import _native, _serialization
+from raymesh import _native, _serialization, _state
+
+_installed = False
 
 
 def install() -> None:
-    """Hands the hooks to the native part. It may be run again, without effect."""
+    """Hands the hooks to the native part, and those of a fork to the interpreter.
+
+    It may be run again, without effect.
+    """
+    global _installed
+    if _installed:
+        return
+    _installed = True
+    os.register_at_fork(after_in_child=_state.after_fork)
     _native.set_hooks(
         serialize=_serialization.serialize,
         deserialize=_serialization.deserialize,

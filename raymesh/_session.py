@@ -112,7 +112,6 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             _native.stop()
         finally:
             driver.printer.join(_LAST_OUTPUT)
-            _state.ended()
 
 
 def is_initialized() -> bool:
@@ -170,7 +169,6 @@ def _start(
         prestart=min(cpus, _machine.cpu_count()),
         capture_output=True,
     )
-    _state.namespace = namespace
     printer = Printer(show=show_output)
     printer.start()
     _driver = _Driver(printer, host.ip_address)

@@ -1,8 +1,9 @@
 """Remote functions: what `@ray.remote` makes of a function.
 
 The decorator only looks at the function. The first call pickles it, makes the native function and
-puts the native `remote` into the instance, where later calls find it without running Python code
-of ours. When the runtime ends, the first-call path is put back.
+puts the native `remote` into the instance, where later calls find it with no more than a check of
+the arguments in between. The native function outlives the runtime: it makes itself known to each
+new one.
 """
 
 from __future__ import annotations
@@ -74,17 +75,11 @@ class RemoteFunction:
         raise not_yet("bind()", "call .remote() and pass the references on")
 
     def _first_call(self, *args: Any, **kwargs: Any) -> Any:
-        remote = self._submitter(self._default_options)
-        with _state.lock:
-            self.remote = remote
-            _state.on_end(self)
-        return remote(*args, **kwargs)
-
-    def _reset(self) -> None:
-        self.remote = self._first_call
+        self.remote = self._submitter(self._default_options)
+        return self.remote(*args, **kwargs)
 
     def _submitter(self, options: dict[str, Any]) -> Callable[..., Any]:
-        """What submits calls with these options to the runtime that runs now."""
+        """What submits calls with these options."""
         _options.require_known(options)
         num_returns = options.get("num_returns")
         if num_returns in ("streaming", "dynamic") or (num_returns is None and self._is_generator):
@@ -135,14 +130,8 @@ class FunctionWithOptions:
         self.remote = self._first_call
 
     def _first_call(self, *args: Any, **kwargs: Any) -> Any:
-        remote = self._remote_function._submitter(self._options)
-        with _state.lock:
-            self.remote = remote
-            _state.on_end(self)
-        return remote(*args, **kwargs)
-
-    def _reset(self) -> None:
-        self.remote = self._first_call
+        self.remote = self._remote_function._submitter(self._options)
+        return self.remote(*args, **kwargs)
 
     def options(self, **task_options: Any) -> FunctionWithOptions:
         """The same function with other options."""
