@@ -173,7 +173,7 @@ impl Endpoint {
             }
             Err(Refused::Busy) => Push::Busy,
             Err(Refused::Gone) => {
-                self.segment.wake_starved(ring, self.event());
+                self.segment.wake_starved(ring, self.slot, self.event());
                 Push::Gone
             }
         }
@@ -185,7 +185,7 @@ impl Endpoint {
             ring_bell(&ring.mailbox.doorbell, self.event());
         }
         if finished.contended {
-            self.segment.wake_starved(ring, self.event());
+            self.segment.wake_starved(ring, self.slot, self.event());
         }
     }
 

@@ -111,6 +111,9 @@ pub struct MailboxHeader {
     pub doorbell: Doorbell,
     /// Somebody made room for this process's outbox, or otherwise wants it to look.
     pub nudge: Line<AtomicU32>,
+    /// Threads of this process that have taken names out of some `starved` and not yet told them all:
+    /// if it dies meanwhile, nobody knows whom.
+    pub waking: Line<AtomicU32>,
     /// Senders that wait for room in this ring.
     pub starved: Line<Starved>,
 }

@@ -194,7 +194,7 @@ impl Segment {
             // If a producer is inside, `open_mailbox` will do it.
             self.reset(proc.slot(), ring);
             // They learn that the receiver is gone.
-            self.wake_starved(ring, None);
+            self.wake_starved(ring, ProcId::AGENT_SLOT, None);
         }
     }
 
@@ -214,9 +214,10 @@ impl Segment {
             mailbox.producers.head_seen.store(0, Ordering::Relaxed);
         }
         mailbox.nudge.store(0, Ordering::Relaxed);
+        mailbox.waking.store(0, Ordering::Relaxed);
         mailbox.doorbell.reset();
         if mailbox.producers.lock.unlock() {
-            self.wake_starved(ring, None);
+            self.wake_starved(ring, ProcId::AGENT_SLOT, None);
         }
         true
     }
@@ -229,10 +230,15 @@ impl Segment {
             return;
         }
         self.tokens().release_of(dead.slot());
+        let died_waking =
+            self.ring(dead.slot()).is_some_and(|ring| ring.mailbox.waking.load(Ordering::Acquire) != 0);
         for slot in 0..self.header().slots_seen.load(Ordering::Relaxed).min(self.shape.slots) {
             let Some(ring) = self.ring(slot) else { continue };
             ring.mailbox.producers.lock.break_if_owned(dead.slot());
-            self.wake_starved(ring, None);
+            self.wake_starved(ring, ProcId::AGENT_SLOT, None);
+            if died_waking {
+                ring.mailbox.nudge.store(1, Ordering::SeqCst);
+            }
             if !ring.is_empty() || ring.mailbox.nudge.load(Ordering::Relaxed) != 0 {
                 let bell = &ring.mailbox.doorbell;
                 bell.ring_all();
@@ -242,11 +248,15 @@ impl Segment {
         }
     }
 
-    /// Tells all that wait for room in `ring` to try again.
-    pub(crate) fn wake_starved(&self, ring: Ring<'_>, event: Option<&OwnedFd>) {
+    /// Tells all that wait for room in `ring` to try again, on behalf of the process in slot `me`.
+    pub(crate) fn wake_starved(&self, ring: Ring<'_>, me: u32, event: Option<&OwnedFd>) {
         fence(Ordering::SeqCst);
         if ring.mailbox.starved.is_empty() {
             return;
+        }
+        let waking = self.ring(me).map(|mine| &mine.mailbox.waking);
+        if let Some(waking) = waking {
+            waking.fetch_add(1, Ordering::AcqRel);
         }
         ring.mailbox.starved.take(|slot| {
             if let Some(theirs) = self.ring(slot) {
@@ -254,6 +264,9 @@ impl Segment {
                 ring_bell(&theirs.mailbox.doorbell, event);
             }
         });
+        if let Some(waking) = waking {
+            waking.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }
 

@@ -76,7 +76,7 @@ impl Endpoint {
             draining.inbox.partial.remove(&sender);
         }
         if ring.half_is_free() {
-            self.segment.wake_starved(ring, self.event());
+            self.segment.wake_starved(ring, self.slot, self.event());
         }
         self.flush();
         Some(count)

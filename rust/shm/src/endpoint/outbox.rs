@@ -248,7 +248,7 @@ fn write(
         }
         Err(Refused::Busy) => Push::Busy,
         Err(Refused::Gone) => {
-            endpoint.segment.wake_starved(ring, endpoint.event());
+            endpoint.segment.wake_starved(ring, endpoint.slot, endpoint.event());
             Push::Gone
         }
     }

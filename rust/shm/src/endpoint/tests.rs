@@ -187,6 +187,24 @@ fn a_lock_left_by_a_dead_sender_is_broken_and_nobody_waits_for_it_meanwhile() {
 }
 
 #[test]
+fn a_process_killed_while_it_tells_others_of_room_leaves_nobody_waiting() {
+    let (a, b) = pair();
+    let c = join(&a, 6);
+    while c.outbox_bytes() == 0 {
+        assert!(c.send(b.me(), &[0; 8000]));
+    }
+    // As if `b` had taken the name of `c` and were killed then.
+    b.my_mailbox().waking.store(1, Ordering::Relaxed);
+    b.my_mailbox().starved.take(|slot| assert_eq!(slot, 6));
+    assert!(!c.has_mail());
+    a.segment().release_locks_of(b.me());
+    a.segment().close_mailbox(b.me());
+    assert!(c.has_mail());
+    drain(&c);
+    assert_eq!(c.outbox_bytes(), 0);
+}
+
+#[test]
 fn wait_ends_by_mail_kick_and_timeout() {
     let (a, b) = pair();
     let attend = b.attend();
