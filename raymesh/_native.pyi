@@ -14,6 +14,7 @@ __all__ = [
     "Function",
     "Method",
     "ObjectRef",
+    "PrivateView",
     "View",
     "WIRE_VERSION",
     "__version__",
@@ -230,6 +231,14 @@ class Completions:
 @final
 class View:
     """Shared memory as a read-only buffer; holds the object."""
+
+    def __len__(self) -> int: ...
+    def private(self) -> PrivateView:
+        """The same bytes, writable: nobody else sees what is written."""
+
+@final
+class PrivateView:
+    """Shared memory as a writable buffer: pages are copied when they are written."""
 
     def __len__(self) -> int: ...
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
+
+from raymesh import _native
+
+_MAP_FROM = 64 << 10
+"""Bytes from which a mapping is cheaper than a copy."""
 
 
 def reduce(tensor: Any) -> Any:
@@ -17,17 +23,20 @@ def reduce(tensor: Any) -> Any:
         or tensor.is_conj()
         or tensor.is_neg()
         or tensor.is_quantized
+        or not tensor.numel()
     ):
         return NotImplemented
-    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else tensor
-    if not tensor.numel():
-        return NotImplemented
-    return _restore, (flat.numpy(), str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return _restore, (pickle.PickleBuffer(flat), dtype, tuple(tensor.shape))
 
 
-def _restore(flat: Any, dtype: str, shape: tuple[int, ...]) -> Any:
-    """A tensor of its own: torch has no read-only tensors, so shared memory is copied."""
+def _restore(buffer: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+    """A tensor that may be written. Of a large one only the pages that are written are copied."""
     import torch
 
-    data = torch.from_numpy(flat.copy())
-    return data.view(getattr(torch, dtype)).reshape(shape)
+    if isinstance(buffer, _native.View) and len(buffer) >= _MAP_FROM:
+        memory: Any = buffer.private()
+    else:
+        memory = bytearray(buffer)
+    return torch.frombuffer(memory, dtype=getattr(torch, dtype)).reshape(shape)

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use foldhash::HashMap;
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use raymesh_core::process::{Flag, TaskSpec};
@@ -12,6 +14,14 @@ use raymesh_wire::{FunctionId, ResourceSet};
 use crate::call;
 use crate::object_ref::ObjectRef;
 use crate::session::{self, Session};
+
+/// Names of the functions that this process has submitted, for its messages.
+static NAMES: Mutex<Option<HashMap<FunctionId, Box<str>>>> = Mutex::new(None);
+
+/// The name of a function that this process has submitted.
+pub(crate) fn name_of(id: FunctionId) -> String {
+    NAMES.lock().as_ref().and_then(|names| names.get(&id)).map_or_else(|| "unknown".to_owned(), ToString::to_string)
+}
 
 /// A function's or class's body as the cluster keeps it: its name, then the pickle.
 pub(crate) struct Body {
@@ -28,6 +38,7 @@ impl Body {
         bytes.extend(name.as_bytes());
         bytes.extend(pickled);
         let id = FunctionId(xxhash_rust::xxh3::xxh3_128(&bytes).to_le_bytes());
+        NAMES.lock().get_or_insert_default().insert(id, Box::from(name));
         Self { id, bytes: Bytes::from(bytes), known_to: AtomicU64::new(0) }
     }
 

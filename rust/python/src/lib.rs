@@ -50,7 +50,7 @@ mod _native {
     #[pymodule_export]
     use super::session::{after_fork, is_running, is_worker, next_output, preload, start_driver, stop};
     #[pymodule_export]
-    use super::view::View;
+    use super::view::{PrivateView, View};
     #[pymodule_export]
     use super::worker::{AsyncCalls, Construction, run_worker, serve};
 

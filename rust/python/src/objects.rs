@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use raymesh_core::process::{Flag, Lookup};
+use raymesh_core::process::{Awaited, Flag, Lookup};
 use raymesh_runtime::process::{Waited, Waiting};
 use raymesh_wire::{ErrorKind, ErrorValue, Value};
 
@@ -28,7 +28,7 @@ fn wait_for(
     py: Python<'_>,
     session: &Session,
     timeout: Option<Duration>,
-    mut wait: impl FnMut(Waiting) -> Waited + Send,
+    mut wait: impl FnMut(Waiting<'static>) -> Waited + Send,
 ) -> PyResult<bool> {
     let waiting = session.proc.waiting(timeout, crate::context::in_call());
     loop {
@@ -36,6 +36,11 @@ fn wait_for(
             Waited::Done => return Ok(true),
             Waited::TimedOut => return Ok(false),
             Waited::Interrupted => py.check_signals()?,
+            Waited::Cycle => {
+                let text = session.proc.read_core(|core| core.wait_cycle().unwrap_or_default().to_owned());
+                let hint = "hint: let one of them answer without waiting, or make it an async actor.";
+                return Err(exception(py, "System", format!("{text}\n{hint}").as_bytes(), ""));
+            }
             Waited::Stopped => {
                 return Err(PyRuntimeError::new_err("raymesh was shut down while this call waited"));
             }
@@ -47,14 +52,30 @@ fn timed_out(py: Python<'_>, session: &Session, flags: &[Arc<Flag>], timeout: Op
     let missing = flags.iter().filter(|flag| !flag.is_ready()).count();
     let seconds = timeout.unwrap_or_default().as_secs_f64();
     let mut text = format!("Get timed out: {missing} of {} objects not ready after {seconds} s.", flags.len());
-    let why = session.proc.read_core(|core| {
-        flags.iter().filter(|flag| !flag.is_ready()).find_map(|flag| core.explain(flag.id()))
+    let awaited = session.proc.read_core(|core| {
+        let cycle = core.wait_cycle().map(str::to_owned);
+        cycle.or_else(|| {
+            let first = flags.iter().filter(|flag| !flag.is_ready()).find_map(|flag| core.awaited(flag.id()));
+            first.map(|awaited| describe(&awaited))
+        })
     });
-    if let Some(why) = why {
+    if let Some(awaited) = awaited {
         text.push('\n');
-        text.push_str(&why);
+        text.push_str(&awaited);
     }
     exception(py, "GetTimeout", text.as_bytes(), "")
+}
+
+fn describe(awaited: &Awaited) -> String {
+    match awaited {
+        Awaited::Function { function, standing } => {
+            format!("Waiting for task {}. {standing}", crate::function::name_of(*function))
+        }
+        Awaited::Method { actor, method, standing } => {
+            let id = raymesh_wire::ids::hex(&actor.to_ray_bytes(session::job()));
+            format!("Waiting for method {method} of actor {id}. {standing}")
+        }
+    }
 }
 
 fn value_of<'py>(py: Python<'py>, session: &Session, flag: &Flag) -> PyResult<Bound<'py, PyAny>> {
@@ -82,11 +103,7 @@ pub(crate) fn get_one<'py>(
     let session = session::ensure(py)?;
     let flag = &reference.get().flag;
     if !is_ready(&session, flag) {
-        let limit = self::timeout(timeout)?;
-        let flags = [Arc::clone(flag)];
-        if !wait_for(py, &session, limit, |waiting| session.proc.wait_all(waiting, &flags))? {
-            return Err(timed_out(py, &session, &flags, limit));
-        }
+        await_in_order(py, &session, &[Arc::clone(flag)], self::timeout(timeout)?)?;
     }
     value_of(py, &session, flag)
 }
@@ -100,26 +117,33 @@ pub(crate) fn get<'py>(
     let session = session::ensure(py)?;
     let flags = flags_of(refs)?;
     let limit = self::timeout(timeout)?;
-    // An error is raised as soon as it is the first in order: later objects need not be waited for.
+    await_in_order(py, &session, &flags, limit)?;
+    let values = flags.iter().map(|flag| value_of(py, &session, flag)).collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, values)
+}
+
+/// Waits until all are ready, or the first in order that is not a value is an error: later objects
+/// need not be waited for then.
+fn await_in_order(
+    py: Python<'_>,
+    session: &Session,
+    flags: &[Arc<Flag>],
+    limit: Option<Duration>,
+) -> PyResult<()> {
     let mut done = 0;
-    let all = wait_for(py, &session, limit, |waiting| {
-        session.proc.fetch_all(&flags);
-        session.proc.wait_until(waiting, |proc| {
+    let all = wait_for(py, session, limit, |waiting| {
+        session.proc.fetch_all(flags);
+        session.proc.wait_until(waiting.all_of(flags), |proc| {
             while done < flags.len() && flags[done].is_ready() {
-                let failed = proc.read_core(|core| core.is_error(flags[done].id()));
-                done += 1;
-                if failed {
+                if flags.len() > 1 && proc.read_core(|core| core.is_error(flags[done].id())) {
                     return true;
                 }
+                done += 1;
             }
             done == flags.len()
         })
     })?;
-    if !all {
-        return Err(timed_out(py, &session, &flags, limit));
-    }
-    let values = flags.iter().map(|flag| value_of(py, &session, flag)).collect::<PyResult<Vec<_>>>()?;
-    PyList::new(py, values)
+    if all { Ok(()) } else { Err(timed_out(py, session, flags, limit)) }
 }
 
 fn flags_of(refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag>>> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use raymesh_runtime::agent::{Agent, AgentConfig};
+use raymesh_runtime::agent::{Agent, AgentConfig, OutputReader};
 use raymesh_runtime::process::Proc;
 use raymesh_wire::{JobId, Quantity, ResourceSet};
 
@@ -29,6 +29,8 @@ pub(crate) struct Session {
 }
 
 static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);
+/// What workers print, of the latest session: its last lines are taken after its end.
+static OUTPUT: RwLock<Option<OutputReader>> = RwLock::new(None);
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Sessions up to this generation belong to the process that this one was forked from.
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
@@ -136,6 +138,8 @@ pub(crate) fn start_driver(
         let proc = eventfd
             .and_then(|eventfd| Proc::start(agent.segment(), agent.driver(), agent.controller(), eventfd))
             .map_err(|error| os_error("raymesh cannot start its helper thread", &error))?;
+        proc.on_notice(agent.notifier());
+        *OUTPUT.write() = Some(agent.output());
         Ok(Session::new(proc, name, namespace, Some(agent)))
     })?;
     *SESSION.write() = Some(Arc::new(session));
@@ -194,8 +198,8 @@ type OutputLine = (String, u32, bool, String);
 
 #[pyfunction]
 pub(crate) fn next_output(py: Python<'_>, timeout: f64) -> Option<Vec<OutputLine>> {
-    let session = current()?;
+    let reader = OUTPUT.read().clone()?;
     let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
-    let lines = py.detach(|| session.agent.as_ref()?.next_output(timeout))?;
+    let lines = py.detach(|| reader.next(timeout))?;
     Some(lines.into_iter().map(|line| (line.name, line.pid, line.is_stderr, line.text)).collect())
 }

@@ -1,4 +1,7 @@
-//! Shared memory as a Python buffer: read-only, and held for as long as anybody looks.
+//! Shared memory as a Python buffer, held for as long as anybody looks.
+//!
+//! [`View`] is read-only. [`PrivateView`] may be written: its pages are the shared ones until they are
+//! written, then copies of this process's own (for torch, which knows no read-only tensors).
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -8,6 +11,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use raymesh_runtime::process::Proc;
+use raymesh_sys::Mapping;
 use raymesh_wire::{Block, ObjectId};
 
 /// A stretch of an object that lies in shared memory.
@@ -43,6 +47,15 @@ impl View {
         self.len
     }
 
+    /// The same bytes, writable: nobody else sees what is written.
+    fn private(&self) -> PyResult<PrivateView> {
+        let mapped = self.proc.segment().map_copy_on_write(&self.block);
+        let (map, skip) = mapped.map_err(|error| crate::errors::os_error("cannot map an object", &error))?;
+        self.proc.with_core(|core, _, _| core.hold(self.object));
+        let start = skip + self.start;
+        Ok(PrivateView { proc: Arc::clone(&self.proc), object: self.object, map, start, len: self.len })
+    }
+
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         if flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
             return Err(PyBufferError::new_err("objects in shared memory are read-only: copy to change"));
@@ -63,6 +76,42 @@ impl View {
                 1,
                 flags,
             )
+        };
+        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
+    }
+}
+
+/// A stretch of an object that lies in shared memory, to be written without anybody seeing it.
+#[pyclass(frozen, module = "raymesh._native")]
+#[derive(Debug)]
+pub(crate) struct PrivateView {
+    proc: Arc<Proc>,
+    object: ObjectId,
+    map: Mapping,
+    start: usize,
+    len: usize,
+}
+
+impl Drop for PrivateView {
+    fn drop(&mut self) {
+        self.proc.release(self.object);
+    }
+}
+
+#[pymethods]
+impl PrivateView {
+    fn __len__(&self) -> usize {
+        self.len
+    }
+
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.get();
+        let at = this.map.as_ptr().wrapping_add(this.start);
+        // SAFETY: `view` is the interpreter's, to be filled here. `start..start + len` lies in the
+        // private mapping, which `slf` owns; no Rust reference to its bytes is ever made, and the filled
+        // view owns a reference to `slf`. The object is held, so pages not yet copied do not change.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), at.cast(), this.len as ffi::Py_ssize_t, 0, flags)
         };
         if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }

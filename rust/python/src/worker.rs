@@ -1,5 +1,6 @@
 //! Running calls: the loop of a worker, and what an asyncio or threaded actor needs instead.
 
+use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -54,6 +55,10 @@ pub(crate) fn run_worker(
     let proc = Proc::with_endpoint(segment, endpoint, me, ProcId::agent(me.host()))
         .map_err(|e| os_error("a worker cannot start its helper thread", &e))?;
     session::install_worker(Arc::clone(&proc), namespace, session_name);
+    proc.on_notice(Box::new(|text| {
+        // Goes the way of everything that a worker prints.
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }));
     proc.hello();
     let session = session::ensure(py)?;
     loop {
@@ -100,7 +105,7 @@ fn run_calls(py: Python<'_>, session: &Session) -> PyResult<Stop> {
         }
         let waiting = proc.waiting(None, false);
         match py.detach(|| proc.wait_until(waiting, Proc::has_work)) {
-            Waited::Done | Waited::TimedOut => {}
+            Waited::Done | Waited::TimedOut | Waited::Cycle => {}
             Waited::Interrupted => py.check_signals()?,
             Waited::Stopped => return Ok(Stop::Exit(0)),
         }

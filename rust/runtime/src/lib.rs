@@ -14,4 +14,4 @@ pub mod clock;
 pub mod life;
 pub mod process;
 
-pub use agent::{Agent, AgentConfig, OutputLine, StartError};
+pub use agent::{Agent, AgentConfig, OutputLine, OutputReader, StartError};

@@ -25,12 +25,16 @@ pub enum ToController {
     /// The sending worker waits for objects: its CPUs are free until [`ToController::Unblocked`].
     Blocked,
     Unblocked,
+    /// After [`ToController::Blocked`]: it waits for answers of all these actors, without a time limit
+    /// or with one.
+    Waiting { on: Vec<ActorId> },
     /// Answered by [`FromController::ActorState`] (the creator watches from the start) or
     /// [`FromController::CreateRefused`].
     CreateActor {
         spec: Box<ActorSpec>,
     },
-    /// From the worker: the constructor returned, or raised.
+    /// From the worker: the constructor returned, or raised. From the creator, with an error and
+    /// instead of [`ToController::CreateActor`]: an argument failed, the actor will never be.
     ActorReady {
         actor: ActorId,
         error: Option<ErrorValue>,
@@ -142,6 +146,8 @@ pub enum FromController {
         request: RequestId,
         hosts: Vec<HostInfo>,
     },
+    /// To a worker that waits: what it waits for waits for it. The text names all in the circle.
+    WaitCycle { text: String },
     /// To a worker: end in an orderly way once the current call is over. A worker that cannot go yet
     /// (`Retired`, but it owns objects or actors) says [`ToAgent::Hello`] again and stays.
     Exit {

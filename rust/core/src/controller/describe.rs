@@ -48,7 +48,7 @@ impl Controller {
     }
 
     /// Its creator gave it up before it was created: whoever heard of it is told.
-    pub(super) fn never_create(&mut self, id: ActorId, effects: &mut Effects) {
+    pub(super) fn never_create(&mut self, id: ActorId, error: ErrorValue, effects: &mut Effects) {
         if let Some(creator) = self.procs.get_mut(id.creator) {
             creator.created.insert(id.seq);
         }
@@ -56,15 +56,27 @@ impl Controller {
         for watcher in early.watchers {
             if let Some(proc) = self.procs.get_mut(watcher) {
                 proc.watched_actors.remove(&id);
-                send(effects, watcher, FromController::ActorState { actor: id, state: unknown() });
+                let state = ActorState::Dead { error: error.clone() };
+                send(effects, watcher, FromController::ActorState { actor: id, state });
             }
         }
+        self.actors.bury(ActorInfo {
+            actor: id,
+            name: String::new(),
+            namespace: String::new(),
+            class_name: String::new(),
+            state: ActorState::Dead { error },
+            restarts: 0,
+            pid: 0,
+            handle: bytes::Bytes::new(),
+        });
     }
 
     /// A creator has died: what others heard of but it never created is dead.
     pub(super) fn never_created(&mut self, creator: ProcId, effects: &mut Effects) {
         for id in self.actors.early_of(creator) {
-            self.never_create(id, effects);
+            let error = ErrorValue::text(ErrorKind::ActorDied, "The process that was to create the actor died.");
+            self.never_create(id, error, effects);
         }
     }
 

@@ -229,6 +229,7 @@ impl Controller {
     pub(super) fn blocked(&mut self, from: ProcId, blocked: bool) {
         let Some(proc) = self.procs.get_mut(from) else { return };
         proc.blocked = blocked;
+        proc.waits_for.clear();
         if let Some(lease) = proc.hold {
             self.set_lent(lease, blocked);
         }

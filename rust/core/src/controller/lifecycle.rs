@@ -170,6 +170,14 @@ impl Controller {
         error: Option<ErrorValue>,
         effects: &mut Effects,
     ) {
+        if let Some(error) = &error
+            && from == id.creator
+            && self.may_yet_be_created(id)
+        {
+            // Its arguments failed, so the creator will not create it.
+            self.never_create(id, error.clone(), effects);
+            return;
+        }
         let Some(actor) = self.actors.get_mut(id) else { return };
         let Phase::Starting { start, worker } = actor.phase else { return };
         if worker.is_some_and(|worker| worker != from) {
@@ -238,7 +246,7 @@ impl Controller {
 
     pub(super) fn actor_out_of_scope(&mut self, from: ProcId, id: ActorId, effects: &mut Effects) {
         if from == id.creator && self.may_yet_be_created(id) {
-            self.never_create(id, effects);
+            self.never_create(id, died("The actor died because nobody held a handle to it."), effects);
             return;
         }
         let Some(actor) = self.actors.get(id).filter(|actor| !actor.spec.detached) else { return };

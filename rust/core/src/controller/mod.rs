@@ -35,6 +35,7 @@ mod schedule;
 mod shapes;
 mod starvation;
 mod text;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -167,6 +168,7 @@ impl Controller {
             ToController::ReturnLease { lease } => self.return_lease(from, lease, effects),
             ToController::Blocked => self.blocked(from, true),
             ToController::Unblocked => self.blocked(from, false),
+            ToController::Waiting { on } => self.waiting(from, on, effects),
             ToController::CreateActor { spec } => self.create_actor(from, spec, effects),
             ToController::ActorReady { actor, error } => self.actor_ready(from, actor, error, effects),
             ToController::ActorExited { actor } => self.actor_exited(from, actor, effects),

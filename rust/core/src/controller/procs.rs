@@ -19,6 +19,8 @@ pub(super) struct Proc {
     pub job: Option<JobId>,
     /// It waits for objects.
     pub blocked: bool,
+    /// While it is blocked: actors whose answers it waits for.
+    pub waits_for: Vec<ActorId>,
     /// What it works for: a lease, or the start of an actor.
     pub hold: Option<LeaseId>,
     /// To be told of its death.

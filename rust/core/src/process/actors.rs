@@ -72,6 +72,16 @@ pub(super) struct Actors {
 }
 
 impl Actors {
+    /// Where a call to `actor` stands.
+    pub(super) fn standing(&self, actor: ActorId, seq: u64) -> String {
+        let Some(client) = self.clients.get(&actor) else { return String::new() };
+        match client.link {
+            Link::Waiting => "The actor is not alive yet.".to_owned(),
+            Link::Alive(_) if client.inflight.contains(&seq) => "The actor has received it.".to_owned(),
+            _ => "It waits for its arguments or for earlier calls.".to_owned(),
+        }
+    }
+
     /// The actor for whose handles `object` stands.
     pub(super) fn of_handle(&self, object: ObjectId) -> Option<ActorId> {
         if object.index != HANDLE_INDEX {

@@ -34,6 +34,8 @@ pub(super) struct Executor {
     /// What the present lease gives: the resources and the GPUs.
     lease: Option<(LeaseId, ResourceSet, Vec<u32>)>,
     blocked: bool,
+    /// The circle of waits that this process is in, or was in at its last wait.
+    cycle: Option<String>,
 }
 
 impl Executor {
@@ -156,11 +158,16 @@ impl Process {
 
     /// The running call waits for objects: its CPUs may be used by others, and calls queued behind it
     /// go back to their callers.
-    pub fn block(&mut self, fx: &mut Vec<Effect>) {
+    pub fn block(&mut self, awaited: &[ObjectId], fx: &mut Vec<Effect>) {
         if std::mem::replace(&mut self.executor.blocked, true) {
             return;
         }
+        self.executor.cycle = None;
         self.tell_controller(ToController::Blocked, fx);
+        let on = self.actors_behind(awaited);
+        if !on.is_empty() {
+            self.tell_controller(ToController::Waiting { on }, fx);
+        }
         let mut by_lease: Vec<(ProcId, LeaseId, Vec<TaskId>)> = Vec::new();
         for (caller, lease, task) in self.take_back(usize::MAX, |_| true) {
             match by_lease.iter_mut().find(|(to, of, _)| *to == caller && *of == lease) {
@@ -177,6 +184,18 @@ impl Process {
     pub fn unblock(&mut self, fx: &mut Vec<Effect>) {
         if std::mem::replace(&mut self.executor.blocked, false) {
             self.tell_controller(ToController::Unblocked, fx);
+        }
+    }
+
+    /// Why the wait under way can never end, if the controller has found so.
+    #[must_use]
+    pub fn wait_cycle(&self) -> Option<&str> {
+        self.executor.cycle.as_deref()
+    }
+
+    pub(super) fn accept_cycle(&mut self, text: String) {
+        if self.executor.blocked {
+            self.executor.cycle = Some(text);
         }
     }
 

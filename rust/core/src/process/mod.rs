@@ -5,6 +5,7 @@
 //!   others borrow it.
 //! - [`tasks`]: tasks wait for their arguments, then for a leased worker; retries.
 //! - [`actors`]: calls in order to each actor, over restarts.
+//! - [`why`]: what a waiting process waits for, in words.
 //! - [`executor`]: calls that arrive here, and what their replies say about borrowed references.
 //!
 //! Pure: every method takes what happened and appends what is to be done to an [`Effect`] list.
@@ -27,6 +28,7 @@ mod actors;
 mod executor;
 mod objects;
 mod tasks;
+mod why;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,7 @@ pub use actors::{ActorCallSpec, CreateActor};
 pub use executor::Incoming;
 pub use objects::{Flag, Lookup};
 pub use tasks::{Arguments, TaskSpec};
+pub use why::Awaited;
 
 /// Nanoseconds on the process's monotonic clock.
 pub type Nanos = u64;
@@ -165,6 +168,7 @@ impl Process {
             FromController::Leased { lease, resources, gpus, .. } => {
                 self.executor.leased(lease, resources, gpus);
             }
+            FromController::WaitCycle { text } => self.accept_cycle(text),
             FromController::Exit { reason } => fx.push(Effect::Exit { reason }),
             FromController::Unplaceable { key, never, reason } => {
                 self.tasks.set_unplaceable(key, reason.clone());

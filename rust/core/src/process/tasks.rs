@@ -106,6 +106,20 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
+    /// Where a call on its way to a worker of shape `key` stands.
+    pub(super) fn standing(&self, key: u32, seq: u64) -> String {
+        let Some(shape) = self.shapes.get(key as usize) else { return String::new() };
+        if let Some(reason) = &shape.unplaceable {
+            return reason.clone();
+        }
+        let running = shape.leases.iter().filter_map(|id| self.leases.get(id));
+        match running.into_iter().find_map(|lease| lease.inflight.iter().position(|at| *at == seq)) {
+            Some(0) => "It is running.".to_owned(),
+            Some(before) => format!("It is behind {before} others on its worker."),
+            None => "It waits for a worker.".to_owned(),
+        }
+    }
+
     pub(super) fn set_unplaceable(&mut self, key: u32, reason: String) {
         if let Some(shape) = self.shapes.get_mut(key as usize) {
             shape.unplaceable = Some(reason);
@@ -606,26 +620,6 @@ impl Process {
             }
             self.dispatch(now, lease.shape, fx);
         }
-    }
-
-    /// Why `object` may be long in coming, if that is known here.
-    #[must_use]
-    pub fn explain(&self, object: ObjectId) -> Option<String> {
-        let record = self.tasks.submitted.get(&object.seq).filter(|_| object.owner == self.me)?;
-        match record.route {
-            Route::Shape(key) => self.tasks.shapes[key as usize].unplaceable.clone(),
-            Route::Actor(_) => None,
-        }
-    }
-
-    /// Whether the task behind `object` waits for a worker: then a waiting worker frees its CPUs at once.
-    #[must_use]
-    pub fn is_queued(&self, object: ObjectId) -> bool {
-        object.owner == self.me
-            && self.tasks.submitted.get(&object.seq).is_some_and(|record| match record.route {
-                Route::Shape(key) => !self.tasks.shapes[key as usize].queue.is_empty(),
-                Route::Actor(_) => false,
-            })
     }
 }
 

@@ -13,7 +13,6 @@ const FORCE: u64 = 3_000_000_000;
 impl Runner {
     /// Ends all processes and takes in what they have printed.
     pub(super) fn end(&mut self) {
-        self.todo.clear();
         self.abandon_forks();
         let workers: Vec<_> = self.workers.keys().copied().collect();
         for proc in &workers {
@@ -37,8 +36,6 @@ impl Runner {
         let deadline = self.clock.now() + patience;
         while !is_done(self) && self.clock.now() < deadline {
             self.turn(Some(deadline));
-            // Nobody decides anything any more.
-            self.todo.clear();
         }
     }
 }

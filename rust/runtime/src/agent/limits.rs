@@ -42,7 +42,7 @@ impl OpenFiles {
         if let Some(raised) = self.raised.take()
             && getrlimit(Resource::Nofile).current == Some(raised)
         {
-            let _ = setrlimit(Resource::Nofile, self.original.clone());
+            let _ = setrlimit(Resource::Nofile, self.original);
         }
     }
 

@@ -43,7 +43,7 @@ use raymesh_wire::{HostId, ProcId};
 
 pub use config::AgentConfig;
 pub use error::StartError;
-pub use output::OutputLine;
+pub use output::{OutputLine, OutputReader};
 
 use output::OutputQueue;
 use run::{Command, Runner};
@@ -62,7 +62,7 @@ const SLOTS: u32 = 8192;
 pub struct Agent {
     segment: Arc<Segment>,
     eventfd: Arc<OwnedFd>,
-    output: Arc<OutputQueue>,
+    output: OutputReader,
     wake: Arc<OwnedFd>,
     thread: Mutex<Option<Running>>,
     /// The process that started it.
@@ -116,6 +116,7 @@ impl Agent {
             .map_err(StartError::system("a thread"))?;
         let thread = Mutex::new(Some(Running { commands, handle }));
         let pid = std::process::id();
+        let output = OutputReader::new(output, Arc::clone(&wake));
         let agent = Self { segment, eventfd: event, output, wake, thread, pid };
         match starting.recv() {
             Ok(result) => result.map(|()| agent),
@@ -153,18 +154,28 @@ impl Agent {
         }
     }
 
-    /// What processes have printed since the last call; waits up to `timeout` for the first line.
-    /// None: the agent has ended, and everything was handed out.
+    /// Takes what processes print. Goes on after the end of the agent, until the last line was taken.
+    #[must_use]
+    pub fn output(&self) -> OutputReader {
+        self.output.clone()
+    }
+
+    /// [`OutputReader::next`] of [`Self::output`].
     #[must_use]
     pub fn next_output(&self, timeout: Duration) -> Option<Vec<OutputLine>> {
-        if self.is_foreign() {
-            return None;
-        }
-        let (lines, resume) = self.output.take(timeout);
-        if resume {
-            eventfd_signal(&*self.wake);
-        }
-        lines
+        self.output.next(timeout)
+    }
+
+    /// What shows a text to the user, as output of the driver's own runtime.
+    #[must_use]
+    pub fn notifier(&self) -> Box<dyn Fn(String) + Send> {
+        let (output, proc, pid) = (self.output.clone(), self.driver(), self.pid);
+        Box::new(move |text| {
+            for text in text.lines() {
+                let text = text.to_owned();
+                output.add(OutputLine { proc, pid, name: "raymesh".to_owned(), is_stderr: true, text });
+            }
+        })
     }
 
     /// Ends everything: workers get a moment to end in an orderly way, what is left of them and of what

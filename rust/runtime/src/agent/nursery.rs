@@ -282,13 +282,13 @@ impl Nursery {
     }
 
     fn warm(&mut self, now: u64, spawn: &mut dyn Spawn) {
-        if let Some(key) = self.warming.overdue(now) {
-            if let Some(entry) = self.entries.get_mut(&key) {
-                entry.zygote.kill();
-                entry.stage = Stage::Ending;
-                let module = std::mem::take(&mut entry.importing);
-                self.warming.failed(key, &module, "takes too long to import".to_owned());
-            }
+        if let Some(key) = self.warming.overdue(now)
+            && let Some(entry) = self.entries.get_mut(&key)
+        {
+            entry.zygote.kill();
+            entry.stage = Stage::Ending;
+            let module = std::mem::take(&mut entry.importing);
+            self.warming.failed(key, &module, "takes too long to import".to_owned());
         }
         let calm = self.waiting.is_empty()
             && self.entries.values().any(|entry| entry.stage == Stage::Ready)

@@ -11,6 +11,7 @@ mod tests;
 
 pub(super) use lines::Lines;
 pub(super) use queue::OutputQueue;
+pub use queue::OutputReader;
 
 use raymesh_wire::ProcId;
 

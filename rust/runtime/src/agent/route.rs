@@ -71,6 +71,10 @@ impl Runner {
 
     /// Hands events to the state machines and carries out what they want, until nothing is left to do.
     pub(super) fn settle(&mut self) {
+        if self.stopping {
+            // Nobody decides anything any more: no worker is replaced, no actor restarted.
+            self.todo.clear();
+        }
         while let Some(todo) = self.todo.pop_front() {
             let now = self.clock.now();
             match todo {

@@ -53,8 +53,8 @@ pub struct Proc {
     stopping: AtomicBool,
     store: Mutex<store::Store>,
     requests: Mutex<requests::Requests>,
-    /// Messages to the user that the controller sent (what cannot be placed, and why).
-    notices: Mutex<Vec<FromController>>,
+    /// Called with what the user should know; quick, and takes no lock of the process.
+    on_notice: Mutex<Option<Box<dyn Fn(String) + Send>>>,
     exit: Mutex<Option<ExitReason>>,
     own_exit: AtomicBool,
     actor_start: Mutex<Option<FromController>>,
@@ -121,7 +121,7 @@ impl Proc {
             stopping: AtomicBool::new(false),
             store: Mutex::new(store::Store::new(me)),
             requests: Mutex::new(requests::Requests::default()),
-            notices: Mutex::new(Vec::new()),
+            on_notice: Mutex::new(None),
             exit: Mutex::new(None),
             own_exit: AtomicBool::new(false),
             actor_start: Mutex::new(None),
@@ -309,14 +309,18 @@ impl Proc {
     }
 
     fn answered(&self, answer: FromController) {
-        if let Some(notice) = self.requests.lock().answered(answer) {
-            self.notices.lock().push(notice);
+        let unasked = self.requests.lock().answered(answer);
+        if let Some(FromController::Unplaceable { reason, .. }) = unasked
+            && let Some(notify) = &*self.on_notice.lock()
+        {
+            notify(reason);
         }
     }
 
-    /// What the controller had to say to the user since the last call.
-    pub fn take_notices(&self) -> Vec<FromController> {
-        std::mem::take(&mut *self.notices.lock())
+    /// Has `notify` called with what the user should know: what cannot be placed, and why. It must be
+    /// quick and take no lock of the process.
+    pub fn on_notice(&self, notify: Box<dyn Fn(String) + Send>) {
+        *self.on_notice.lock() = Some(notify);
     }
 
     /// The order to become an actor, once.
@@ -337,7 +341,9 @@ impl Proc {
 
     /// Whether a worker has anything to do.
     pub fn has_work(&self) -> bool {
-        self.read_core(Process::has_calls) || self.exit_requested().is_some() || self.actor_start.lock().is_some()
+        self.read_core(Process::has_calls)
+            || self.exit_requested().is_some()
+            || self.actor_start.lock().is_some()
     }
 
     /// Asks this process to end, as its own wish.

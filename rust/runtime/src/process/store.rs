@@ -89,7 +89,9 @@ impl Proc {
             let extent = self.grow(len.max(MIN_EXTENT), &mut interrupted)?;
             let extent = match extent {
                 Ok(extent) => extent,
-                Err(_) if len < MIN_EXTENT => self.grow(len, &mut interrupted)?.map_err(|f| E::from(f.into()))?,
+                Err(_) if len < MIN_EXTENT => {
+                    self.grow(len, &mut interrupted)?.map_err(|f| E::from(f.into()))?
+                }
                 Err(full) => return Err(E::from(full.into())),
             };
             self.store.lock().heap.add_extent(extent);

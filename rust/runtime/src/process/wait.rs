@@ -21,32 +21,44 @@ pub enum Waited {
     Interrupted,
     /// The runtime stops.
     Stopped,
+    /// What this thread waits for waits for this thread: [`Process::wait_cycle`] names the circle.
+    Cycle,
 }
 
 /// A wait that may be continued after an interruption.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct Waiting<'a> {
     /// Nanoseconds of the process's clock.
     deadline: Option<u64>,
     /// The waiting thread runs a call, whose CPUs others may use meanwhile.
-    pub in_call: bool,
+    in_call: bool,
+    /// All of these are waited for.
+    all_of: &'a [Arc<Flag>],
+}
+
+impl<'a> Waiting<'a> {
+    /// A wait that only ends when all of `flags` are ready: that it can never end may be found out.
+    #[must_use]
+    pub const fn all_of(self, flags: &'a [Arc<Flag>]) -> Self {
+        Self { all_of: flags, ..self }
+    }
 }
 
 impl Proc {
     /// A wait of at most `timeout`, from now.
     #[must_use]
-    pub fn waiting(&self, timeout: Option<Duration>, in_call: bool) -> Waiting {
+    pub fn waiting(&self, timeout: Option<Duration>, in_call: bool) -> Waiting<'static> {
         let nanos = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline = timeout.map(|timeout| self.clock.now().saturating_add(nanos(timeout)));
-        Waiting { deadline, in_call }
+        Waiting { deadline, in_call, all_of: &[] }
     }
 
     /// Waits until `done` says so. `done` is asked after every batch of mail.
-    pub fn wait_until(&self, waiting: Waiting, mut done: impl FnMut(&Self) -> bool) -> Waited {
+    pub fn wait_until(&self, waiting: Waiting<'_>, mut done: impl FnMut(&Self) -> bool) -> Waited {
         if done(self) {
             return Waited::Done;
         }
-        let mut blocked = Blocked { proc: self, since: None };
+        let mut blocked = Blocked { proc: self, since: None, all_of: waiting.all_of };
         let result = self.wait_loop(waiting, &mut done, &mut blocked);
         drop(blocked);
         result
@@ -54,13 +66,12 @@ impl Proc {
 
     fn wait_loop(
         &self,
-        waiting: Waiting,
+        waiting: Waiting<'_>,
         done: &mut impl FnMut(&Self) -> bool,
         blocked: &mut Blocked<'_>,
     ) -> Waited {
-        let block_at = waiting
-            .in_call
-            .then(|| self.clock.now().saturating_add(BLOCKED_AFTER.as_nanos() as u64));
+        let block_at =
+            waiting.in_call.then(|| self.clock.now().saturating_add(BLOCKED_AFTER.as_nanos() as u64));
         loop {
             if self.leader.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 let outcome = self.lead(waiting, done, block_at, blocked);
@@ -80,7 +91,7 @@ impl Proc {
 
     fn lead(
         &self,
-        waiting: Waiting,
+        waiting: Waiting<'_>,
         done: &mut impl FnMut(&Self) -> bool,
         block_at: Option<u64>,
         blocked: &mut Blocked<'_>,
@@ -95,8 +106,8 @@ impl Proc {
                 return Waited::Stopped;
             }
             let now = self.clock.now();
-            if waiting.deadline.is_some_and(|deadline| now >= deadline) {
-                return Waited::TimedOut;
+            if let Some(outcome) = self.give_up(waiting, now, blocked) {
+                return outcome;
             }
             let due = blocked.due(block_at, now);
             match attend.wait(earlier(waiting.deadline, due, now)) {
@@ -109,7 +120,7 @@ impl Proc {
     /// Waits for the leader's news. None: try to lead.
     fn follow(
         &self,
-        waiting: Waiting,
+        waiting: Waiting<'_>,
         done: &mut impl FnMut(&Self) -> bool,
         block_at: Option<u64>,
         blocked: &mut Blocked<'_>,
@@ -135,24 +146,22 @@ impl Proc {
         if self.is_stopping() {
             return Some(Waited::Stopped);
         }
-        let late = waiting.deadline.is_some_and(|deadline| self.clock.now() >= deadline);
-        late.then_some(Waited::TimedOut)
+        self.give_up(waiting, self.clock.now(), blocked)
     }
 
-    /// Waits until all of `flags` are ready.
-    pub fn wait_all(&self, waiting: Waiting, flags: &[Arc<Flag>]) -> Waited {
-        self.fetch_all(flags);
-        let mut seen = 0;
-        self.wait_until(waiting, |_| {
-            while seen < flags.len() && flags[seen].is_ready() {
-                seen += 1;
+    fn give_up(&self, waiting: Waiting<'_>, now: u64, blocked: &Blocked<'_>) -> Option<Waited> {
+        match waiting.deadline {
+            Some(deadline) => (now >= deadline).then_some(Waited::TimedOut),
+            // Whoever waits with a time limit may have a plan for then; others would wait for ever.
+            None if blocked.since.is_some() => {
+                self.read_core(|core| core.wait_cycle().is_some()).then_some(Waited::Cycle)
             }
-            seen == flags.len()
-        })
+            None => None,
+        }
     }
 
     /// Waits until `count` of `flags` are ready.
-    pub fn wait_some(&self, waiting: Waiting, flags: &[Arc<Flag>], count: usize) -> Waited {
+    pub fn wait_some(&self, waiting: Waiting<'_>, flags: &[Arc<Flag>], count: usize) -> Waited {
         self.fetch_all(flags);
         self.wait_until(waiting, |_| {
             let mut ready = 0;
@@ -197,6 +206,7 @@ impl Proc {
 struct Blocked<'a> {
     proc: &'a Proc,
     since: Option<u64>,
+    all_of: &'a [Arc<Flag>],
 }
 
 impl Blocked<'_> {
@@ -207,7 +217,9 @@ impl Blocked<'_> {
             return Some(at);
         }
         self.since = Some(now);
-        self.proc.with_core(|core, _, fx| core.block(fx));
+        let missing = self.all_of.iter().filter(|flag| !flag.is_ready());
+        let missing: Vec<_> = missing.map(|flag| flag.id()).collect();
+        self.proc.with_core(|core, _, fx| core.block(&missing, fx));
         None
     }
 }

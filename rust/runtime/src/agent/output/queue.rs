@@ -1,9 +1,12 @@
 //! Lines on their way from the agent's thread to the one that shows them.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use raymesh_sys::fd::eventfd_signal;
 
 use super::OutputLine;
 
@@ -81,6 +84,49 @@ impl OutputQueue {
             state.full = false;
         }
         (Some(lines), resume)
+    }
+}
+
+/// The taking end, which outlives the agent: what was printed last is taken after its end.
+#[derive(Clone, Debug)]
+pub struct OutputReader {
+    queue: Arc<OutputQueue>,
+    /// Tells the agent that there is room.
+    wake: Arc<OwnedFd>,
+    /// The process that started the agent.
+    pid: u32,
+}
+
+impl OutputReader {
+    pub(in crate::agent) fn new(queue: Arc<OutputQueue>, wake: Arc<OwnedFd>) -> Self {
+        Self { queue, wake, pid: std::process::id() }
+    }
+
+    /// Says something in the runtime's own name.
+    pub(in crate::agent) fn push(&self, line: OutputLine) {
+        self.queue.push(line);
+    }
+
+    /// What processes have printed since the last call; waits up to `timeout` for the first line.
+    /// None: the agent has ended and everything was handed out, or this is a fork of the process that
+    /// started it.
+    #[must_use]
+    pub fn next(&self, timeout: Duration) -> Option<Vec<OutputLine>> {
+        if self.pid != std::process::id() {
+            return None;
+        }
+        let (lines, resume) = self.queue.take(timeout);
+        if resume {
+            eventfd_signal(&*self.wake);
+        }
+        lines
+    }
+
+    /// Adds a line as if it had been printed.
+    pub fn add(&self, line: OutputLine) {
+        if self.pid == std::process::id() {
+            self.queue.push(line);
+        }
     }
 }
 

@@ -1,0 +1,57 @@
+//! What a waiting process waits for, in words that help.
+
+use raymesh_wire::{ActorId, CallTarget, FunctionId, ObjectId};
+
+use super::Process;
+use super::tasks::Route;
+
+/// The call behind an object that is not there yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    Function {
+        function: FunctionId,
+        standing: String,
+    },
+    Method {
+        actor: ActorId,
+        method: String,
+        standing: String,
+    },
+}
+
+impl Process {
+    /// What will make `object`, if a call of this process does.
+    #[must_use]
+    pub fn awaited(&self, object: ObjectId) -> Option<Awaited> {
+        if object.owner != self.me {
+            return None;
+        }
+        let record = self.tasks.submitted.get(&object.seq)?;
+        let standing = if record.missing > 0 {
+            format!("It waits for {} of its arguments.", record.missing)
+        } else {
+            match record.route {
+                Route::Shape(key) => self.tasks.standing(key, object.seq),
+                Route::Actor(actor) => self.actors.standing(actor, object.seq),
+            }
+        };
+        Some(match &record.call.target {
+            CallTarget::Function { function, .. } => Awaited::Function { function: *function, standing },
+            CallTarget::Method { actor, name } => {
+                Awaited::Method { actor: *actor, method: name.clone(), standing }
+            }
+        })
+    }
+
+    /// Actors whose answers will make `objects`.
+    pub(super) fn actors_behind(&self, objects: &[ObjectId]) -> Vec<ActorId> {
+        let actor = |object: &ObjectId| match self.tasks.submitted.get(&object.seq)?.route {
+            Route::Actor(actor) if object.owner == self.me => Some(actor),
+            _ => None,
+        };
+        let mut actors: Vec<_> = objects.iter().filter_map(actor).collect();
+        actors.sort_unstable();
+        actors.dedup();
+        actors
+    }
+}
