@@ -14,6 +14,8 @@ fn open_files() -> usize {
 fn nothing_is_left_after_an_orderly_end() {
     let mut config = config();
     config.session_name = format!("orderly-{}", std::process::id());
+    // Spare workers are not replaced while everything ends.
+    config.prestart = 2;
     let session = config.session_name.clone();
     let mut driver = Driver::start(config);
     let worker = driver.lease();
@@ -106,4 +108,15 @@ fn after_the_end_there_is_no_output_to_wait_for() {
     while driver.agent.next_output(Duration::ZERO).is_some() {}
     driver.agent.stop();
     assert_eq!(driver.agent.next_output(Duration::MAX), None);
+}
+
+#[test]
+fn what_was_printed_last_can_be_taken_after_the_end() {
+    let mut driver = Driver::start(config());
+    let output = driver.agent.output();
+    let worker = driver.lease();
+    driver.command(worker, "print the last");
+    drop(driver.agent);
+    let lines: Vec<_> = std::iter::from_fn(|| output.next(Duration::MAX)).flatten().collect();
+    assert!(lines.iter().any(|line| line.text == "told to exit"), "{lines:?}");
 }
