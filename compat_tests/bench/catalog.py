@@ -55,8 +55,8 @@ ROWS: list[Row] = [
         "start",
         "s",
         ("init to first result", 20, "start"),
-        ("import", 1, "start"),
-        ("program start to first result", 1, "start"),
+        ("process start until imported", 1, "start"),
+        ("process start to first result", 1, "start"),
     ),
     *_rates(
         "actor calls",
@@ -117,11 +117,15 @@ ROWS: list[Row] = [
         for count in FAN_OUT
     ],
     Row("actor creation to first reply", "life", "ms", 20, False),
-    Row("memory per idle worker", "memory", "MB", 2, False),
     Row("memory per 10,000 live refs", "memory", "MB", 2, False),
+    Row("memory per idle worker", "memory", "MB", 2, False),
     Row("memory per actor of many, all called", "memory", "MB", 1, False, heavy=True),
     Row("cpu of an idle session", "memory", "ms/s", 1, False),
 ]
+
+
+FRESH_GROUPS = ("memory",)
+"""Groups that are measured in a session of their own, where no other row has left its traces."""
 
 
 def select(words: tuple[str, ...], *, quick: bool) -> list[Row]:

@@ -10,7 +10,7 @@ import time
 import ray
 
 from compat_tests.bench.bodies import body
-from compat_tests.bench.meter import Meter, memory_by_process, memory_of, session_cpu_s
+from compat_tests.bench.meter import Meter, cpu_by_process, growth, memory_by_process, memory_of
 from compat_tests.harness.case import SYSTEM_VARIABLE
 
 LIVE_REFS = 20_000
@@ -50,9 +50,7 @@ def live_refs(meter: Meter, row: str) -> None:
     before = memory_by_process()
     refs = [ray.put(n) for n in range(LIVE_REFS)]
     after = memory_by_process()
-    # Workers come and go meanwhile: count those that were there all the time.
-    grown = sum(after[pid] - before[pid] for pid in before.keys() & after.keys())
-    meter.report(row, grown * 10_000 / len(refs))
+    meter.report(row, growth(before, after) * 10_000 / len(refs))
 
 
 @body("memory per actor of many, all called")
@@ -70,6 +68,6 @@ def idle_cpu(meter: Meter, row: str) -> None:
     actor = Idle.remote()
     ray.get([actor.pid.remote() for _ in range(100)])
     time.sleep(IDLE_S)
-    before = session_cpu_s()
+    before = cpu_by_process()
     time.sleep(IDLE_S)
-    meter.report(row, (session_cpu_s() - before) / IDLE_S * 1000)
+    meter.report(row, growth(before, cpu_by_process()) / IDLE_S * 1000)

@@ -111,13 +111,18 @@ def memory_by_process() -> dict[int, float]:
     return {process.pid: memory_of(process.pid) for process in session_processes()}
 
 
-def session_cpu_s() -> float:
-    """CPU seconds that the living processes of the session have used."""
-    total = 0.0
+def cpu_by_process() -> dict[int, float]:
+    """CPU seconds that each living process of the session has used, by pid."""
+    used = {}
     for process in session_processes():
         try:
             times = process.cpu_times()
         except psutil.Error:
             continue
-        total += times.user + times.system
-    return total
+        used[process.pid] = times.user + times.system
+    return used
+
+
+def growth(before: dict[int, float], after: dict[int, float]) -> float:
+    """By how much the processes that were there all the time have grown together."""
+    return sum(after[pid] - before[pid] for pid in before.keys() & after.keys())
