@@ -36,6 +36,9 @@ class ActorClass:
         self.__module__ = cls.__module__
         self.__doc__ = cls.__doc__
 
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
         name = self._class.__name__
         raise ActorClassInheritanceException(
@@ -197,6 +200,9 @@ class ActorHandle:
     def __init__(self, native: _native.Actor, meta: HandleMeta) -> None:
         self._ray_native = native
         self._ray_meta = meta
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
 
     def __getattr__(self, name: str) -> ActorMethod:
         # Only reached for methods that were not used yet: they then stay in `__dict__`.

@@ -216,3 +216,10 @@ def test_method_options_are_checked():
     with pytest.raises(TypeError, match="max_task_retries"):
         ray.method(max_task_retries="a")
     assert ray.method(function) is function
+
+
+def test_handles_and_classes_can_be_subscripted_in_annotations():
+    from raymesh.actor import ActorClass, ActorHandle
+
+    assert ActorHandle[Plain] is ActorHandle
+    assert ActorClass[Plain] is ActorClass
