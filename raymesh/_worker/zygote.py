@@ -28,6 +28,7 @@ the socket, by the pidfd of the agent's process, or, in the middle of an import,
 from __future__ import annotations
 
 import array
+import contextlib
 import gc
 import importlib
 import os
@@ -41,6 +42,8 @@ from typing import NoReturn
 from raymesh._worker import child, kin, preload
 
 _PACKET = 1 << 18
+_IDLE_MS = 50
+_LATER = ("asyncio", "concurrent.futures.thread", "raymesh._worker.actors")
 
 
 class Zygote:
@@ -64,8 +67,12 @@ class Zygote:
         poll = select.poll()
         for fd in (self.control.fileno(), self.wakeup, pidfd):
             poll.register(fd, select.POLLIN)
+        idle: int | None = _IDLE_MS
         while True:
-            ready = {fd for fd, _ in poll.poll()}
+            ready = {fd for fd, _ in poll.poll(idle)}
+            if not ready:
+                idle = None
+                self.import_more()
             if self.wakeup in ready:
                 os.read(self.wakeup, 4096)
                 self.reap()
@@ -73,6 +80,15 @@ class Zygote:
                 self.end()
             if self.control.fileno() in ready:
                 self.receive(pidfd)
+
+    def import_more(self) -> None:
+        """What most workers need sooner or later, once the first ones are on their way."""
+        self.importing = True
+        for module in _LATER:
+            importlib.import_module(module)
+        self.importing = False
+        self.reap()
+        _settle_memory()
 
     def receive(self, pidfd: int) -> None:
         fds = array.array("i")
@@ -100,9 +116,7 @@ class Zygote:
         else:  # Q, or nothing: the agent is gone
             self.end()
         if request in (b"S", b"P"):
-            # Objects that exist now are never looked at again: their pages stay shared.
-            gc.collect()
-            gc.freeze()
+            _settle_memory()
             self.send(b"R")
 
     def fork(self, proc: bytes, streams: list[int]) -> None:
@@ -155,12 +169,21 @@ class Zygote:
         os._exit(0)
 
 
+def _settle_memory() -> None:
+    """Objects that exist now are never looked at again by the collector: their pages stay shared."""
+    gc.collect()
+    gc.freeze()
+
+
 def main() -> NoReturn:
     """Entry point: ``sys.argv[1]`` is the pid of the agent's process, fd 0 the control socket.
 
     The agent's first packet, ``sys.path``, was read before this module could be found.
     """
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # what the user's program lets all inherit
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd > 2:  # the user's program lets everything that it starts inherit it
+            with contextlib.suppress(OSError):  # the listing's own
+                os.close(fd)
     control = socket.socket(fileno=os.dup(0))
     with open(os.devnull, "rb") as null:
         os.dup2(null.fileno(), 0)

@@ -19,7 +19,7 @@ fn nothing_is_left_after_an_orderly_end() {
     let session = config.session_name.clone();
     let mut driver = Driver::start(config);
     let worker = driver.lease();
-    assert_eq!(running(&session).len(), 1, "one zygote carries the session's name");
+    assert!(!running(&session).is_empty(), "the zygote carries the session's name");
     let pid = driver.expect_line("something", |line| line.proc == worker).pid;
     let lines = driver.stop();
     assert!(lines.iter().any(|line| line.text == "told to exit"), "{lines:?}");

@@ -1,0 +1,1 @@
+"""Stands in for the module of this name."""
