@@ -85,7 +85,8 @@ class Zygote:
         """What most workers need sooner or later, once the first ones are on their way."""
         self.importing = True
         for module in _LATER:
-            importlib.import_module(module)
+            with contextlib.suppress(Exception):  # the worker that needs it will say so
+                importlib.import_module(module)
         self.importing = False
         self.reap()
         _settle_memory()

@@ -102,7 +102,8 @@ impl Actor {
     #[staticmethod]
     fn find(py: Python<'_>, name: &str, namespace: &str) -> PyResult<(Self, Py<PyBytes>)> {
         let session = session::ensure(py)?;
-        let namespace = if namespace.is_empty() { session.namespace.read().clone() } else { namespace.to_owned() };
+        let namespace =
+            if namespace.is_empty() { session.namespace.read().clone() } else { namespace.to_owned() };
         let answer = ask(py, &session, |request| ToController::LookupActor {
             request,
             name: name.to_owned(),
@@ -115,7 +116,9 @@ impl Actor {
                 Ok((Self::uncounted(info.actor, Arc::clone(&session.proc)), handle))
             }
             Err(missing) => {
-                let mut text = format!("Failed to look up actor '{name}': no living actor of that name in namespace '{namespace}'.");
+                let mut text = format!(
+                    "Failed to look up actor '{name}': no living actor of that name in namespace '{namespace}'."
+                );
                 if missing.elsewhere.is_empty() {
                     text.push_str(" It was never created with that name, or it has died.");
                 } else {
@@ -136,7 +139,9 @@ impl Actor {
         let FromController::Actors { actors, .. } = answer else { return Err(unexpected()) };
         let dead = |info: &ActorInfo| matches!(info.state, raymesh_wire::control::ActorState::Dead { .. });
         let wanted = |info: &ActorInfo| {
-            !info.name.is_empty() && !dead(info) && (all_namespaces || info.namespace == *session.namespace.read())
+            !info.name.is_empty()
+                && !dead(info)
+                && (all_namespaces || info.namespace == *session.namespace.read())
         };
         actors
             .into_iter()
@@ -177,13 +182,13 @@ impl Actor {
         self.proc.tell_controller(ToController::KillActor { actor: self.id, no_restart });
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, bool))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         if self.counted {
             note_pickled(Process::actor_handle(self.id), &self.proc);
         }
         let restore = py.import("raymesh._native")?.getattr("restore_actor")?;
         let raw = encode_id(Process::actor_handle(self.id));
-        Ok((restore, (PyBytes::new(py, &raw), self.counted)))
+        (restore, (PyBytes::new(py, &raw), self.counted)).into_pyobject(py)
     }
 
     fn __hash__(&self) -> u64 {
@@ -230,7 +235,9 @@ pub(crate) fn ask(
 }
 
 pub(crate) fn unexpected() -> PyErr {
-    PyRuntimeError::new_err("the controller gave an answer of another kind: please report this as a bug in raymesh")
+    PyRuntimeError::new_err(
+        "the controller gave an answer of another kind: please report this as a bug in raymesh",
+    )
 }
 
 /// Unpickles a handle.

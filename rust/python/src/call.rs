@@ -88,7 +88,10 @@ fn inline(bytes: Vec<u8>, deps: Vec<ObjectId>) -> Arguments {
 
 fn without_refs<'py>(py: Python<'py>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
     let none = py.None().into_bound(py);
-    PyTuple::new(py, args.iter().map(|arg| if arg.is_exact_instance_of::<ObjectRef>() { none.clone() } else { arg }))
+    PyTuple::new(
+        py,
+        args.iter().map(|arg| if arg.is_exact_instance_of::<ObjectRef>() { none.clone() } else { arg }),
+    )
 }
 
 fn keywords_without_refs<'py>(py: Python<'py>, kwargs: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyDict>> {

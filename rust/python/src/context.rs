@@ -80,7 +80,10 @@ pub(crate) fn context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     out.set_item("task_name", running.as_ref().map_or("", |running| &running.task_name))?;
     out.set_item("function_name", running.as_ref().map_or("", |running| &running.function_name))?;
     let actor = ACTOR.lock().clone();
-    out.set_item("actor_id", actor.as_ref().map(|actor| PyBytes::new(py, &actor.id.to_ray_bytes(session.job))))?;
+    out.set_item(
+        "actor_id",
+        actor.as_ref().map(|actor| PyBytes::new(py, &actor.id.to_ray_bytes(session.job))),
+    )?;
     out.set_item("actor_name", actor.as_ref().map(|actor| actor.name.clone()))?;
     out.set_item("namespace", session.namespace.read().clone())?;
     out.set_item("restarts", actor.as_ref().map_or(0, |actor| actor.restarts))?;

@@ -96,9 +96,9 @@ fn store_small(py: Python<'_>, session: &Session, bytes: Vec<u8>, owner: ProcId)
 
 fn allocate(py: Python<'_>, session: &Session, len: usize, owner: ProcId) -> PyResult<Block> {
     let allocated = py.detach(|| {
-        session.proc.allocate(len as u64, owner, || {
-            Python::attach(|py| py.check_signals()).map_err(Failure::Python)
-        })
+        session
+            .proc
+            .allocate(len as u64, owner, || Python::attach(|py| py.check_signals()).map_err(Failure::Python))
     });
     allocated.map_err(PyErr::from)
 }
@@ -195,7 +195,12 @@ pub(crate) fn load<'py>(
 
 type Buffer<'a, 'py> = &'a mut dyn FnMut(usize, usize) -> PyResult<Bound<'py, PyAny>>;
 
-fn read<'py>(py: Python<'py>, bytes: &[u8], start: usize, buffer: Buffer<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+fn read<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    start: usize,
+    buffer: Buffer<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
     let frame = bytes.get(start..).ok_or_else(damaged)?;
     match frame.first() {
         Some(&SCALAR) => read_scalar(py, frame.get(1..).ok_or_else(damaged)?),
@@ -278,7 +283,8 @@ pub(crate) fn unpack_scalars<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bou
     let mut items = Vec::with_capacity(usize::from(*count));
     for _ in 0..*count {
         let (len, tail) = rest.split_at_checked(4).ok_or_else(damaged)?;
-        let (frame, tail) = tail.split_at_checked(u32::from_le_bytes(array(len)?) as usize).ok_or_else(damaged)?;
+        let (frame, tail) =
+            tail.split_at_checked(u32::from_le_bytes(array(len)?) as usize).ok_or_else(damaged)?;
         items.push(read_scalar(py, frame.get(1..).ok_or_else(damaged)?)?);
         rest = tail;
     }

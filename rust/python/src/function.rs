@@ -20,7 +20,11 @@ static NAMES: Mutex<Option<HashMap<FunctionId, Box<str>>>> = Mutex::new(None);
 
 /// The name of a function that this process has submitted.
 pub(crate) fn name_of(id: FunctionId) -> String {
-    NAMES.lock().as_ref().and_then(|names| names.get(&id)).map_or_else(|| "unknown".to_owned(), ToString::to_string)
+    NAMES
+        .lock()
+        .as_ref()
+        .and_then(|names| names.get(&id))
+        .map_or_else(|| "unknown".to_owned(), ToString::to_string)
 }
 
 /// A function's or class's body as the cluster keeps it: its name, then the pickle.

@@ -5,7 +5,8 @@
 //! - [`call`]: arguments to a call and back. [`frame`]: values to bytes and back; [`view`]: shared
 //!   memory as a Python buffer.
 //! - [`objects`]: get, put, wait. [`aio`]: completion for event loops and futures.
-//! - [`worker`]: running calls. [`context`]: where code runs.
+//! - [`worker`]: running calls. [`construction`]: becoming an actor. [`async_calls`]: calls for an
+//!   event loop. [`context`]: where code runs.
 //! - [`cluster`]: nodes and resources.
 //! - [`hooks`]: Python functions that the native part calls. [`errors`]: failures as exceptions.
 //!
@@ -14,8 +15,10 @@
 
 mod actor;
 mod aio;
+mod async_calls;
 mod call;
 mod cluster;
+mod construction;
 mod context;
 mod errors;
 mod frame;
@@ -36,7 +39,11 @@ mod _native {
     #[pymodule_export]
     use super::aio::Completions;
     #[pymodule_export]
+    use super::async_calls::AsyncCalls;
+    #[pymodule_export]
     use super::cluster::describe_cluster;
+    #[pymodule_export]
+    use super::construction::Construction;
     #[pymodule_export]
     use super::context::context;
     #[pymodule_export]
@@ -52,7 +59,7 @@ mod _native {
     #[pymodule_export]
     use super::view::{PrivateView, View};
     #[pymodule_export]
-    use super::worker::{AsyncCalls, Construction, run_worker, serve};
+    use super::worker::{run_worker, serve};
 
     use super::*;
 

@@ -51,7 +51,8 @@ fn wait_for(
 fn timed_out(py: Python<'_>, session: &Session, flags: &[Arc<Flag>], timeout: Option<Duration>) -> PyErr {
     let missing = flags.iter().filter(|flag| !flag.is_ready()).count();
     let seconds = timeout.unwrap_or_default().as_secs_f64();
-    let mut text = format!("Get timed out: {missing} of {} objects not ready after {seconds} s.", flags.len());
+    let mut text =
+        format!("Get timed out: {missing} of {} objects not ready after {seconds} s.", flags.len());
     let awaited = session.proc.read_core(|core| {
         let cycle = core.wait_cycle().map(str::to_owned);
         cycle.or_else(|| {

@@ -155,8 +155,12 @@ fn session_name() -> String {
 /// What `os.environ` holds now, and what workers are to know of the session.
 fn worker_environment(py: Python<'_>, namespace: &str, name: &str) -> PyResult<Vec<(OsString, OsString)>> {
     let environ = py.import("os")?.getattr("environ")?;
-    let mut env: BTreeMap<OsString, OsString> =
-        environ.call_method0("copy")?.extract::<BTreeMap<String, String>>()?.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+    let mut env: BTreeMap<OsString, OsString> = environ
+        .call_method0("copy")?
+        .extract::<BTreeMap<String, String>>()?
+        .into_iter()
+        .map(|(k, v)| (k.into(), v.into()))
+        .collect();
     env.insert("RAYMESH_NAMESPACE".into(), namespace.into());
     env.insert("RAYMESH_SESSION".into(), name.into());
     Ok(env.into_iter().collect())
@@ -200,6 +204,9 @@ type OutputLine = (String, u32, bool, String);
 pub(crate) fn next_output(py: Python<'_>, timeout: f64) -> Option<Vec<OutputLine>> {
     let reader = OUTPUT.read().clone()?;
     let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
-    let lines = py.detach(|| reader.next(timeout))?;
+    let Some(lines) = py.detach(|| reader.next(timeout)) else {
+        *OUTPUT.write() = None;
+        return None;
+    };
     Some(lines.into_iter().map(|line| (line.name, line.pid, line.is_stderr, line.text)).collect())
 }

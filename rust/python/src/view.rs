@@ -28,7 +28,13 @@ pub(crate) struct View {
 impl View {
     /// Bytes `start..start + len` of `block`, the value of `object`. Holds the object. None if the
     /// block has no such bytes.
-    pub(crate) fn new(proc: &Arc<Proc>, object: ObjectId, block: Block, start: usize, len: usize) -> Option<Self> {
+    pub(crate) fn new(
+        proc: &Arc<Proc>,
+        object: ObjectId,
+        block: Block,
+        start: usize,
+        len: usize,
+    ) -> Option<Self> {
         proc.segment().block_bytes(&block).ok()?.get(start..start.checked_add(len)?)?;
         proc.with_core(|core, _, _| core.hold(object));
         Some(Self { proc: Arc::clone(proc), object, block, start, len })

@@ -1,10 +1,10 @@
-//! Running calls: the loop of a worker, and what an asyncio or threaded actor needs instead.
+//! Running calls: the loop of a worker, one call at a time.
+//!
+//! [`crate::construction`] makes actors, [`crate::async_calls`] feeds an event loop.
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use foldhash::HashMap;
@@ -15,25 +15,26 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use raymesh_core::process::Incoming;
 use raymesh_runtime::process::{Proc, Waited};
 use raymesh_shm::{Endpoint, Segment};
-use raymesh_sys::fd::EventFd;
 use raymesh_wire::control::{ActorSpec, ExitReason};
 use raymesh_wire::{
     Call, CallTarget, ErrorKind, ErrorValue, FromController, FunctionId, ProcId, ReplyStatus, Return,
     ToController, Value,
 };
 
-use crate::context::{self, ActorContext, Running};
-use crate::errors::{Failure, os_error};
+use crate::construction::{become_actor, class_name, instance};
+use crate::context::{self, Running};
+use crate::errors::os_error;
 use crate::function::Body;
 use crate::hooks::hooks;
 use crate::object_ref::capture;
 use crate::session::{self, Session};
 use crate::{call, frame};
 
-/// Pickled functions that were called here, by id: the callable and its name.
-static FUNCTIONS: Mutex<Option<HashMap<FunctionId, (Py<PyAny>, Arc<str>)>>> = Mutex::new(None);
-/// The actor's instance.
-static INSTANCE: Mutex<Option<(Py<PyAny>, Arc<str>)>> = Mutex::new(None);
+/// A callable and its name.
+type Named = (Py<PyAny>, Arc<str>);
+
+/// Pickled functions that were called here, by id.
+static FUNCTIONS: Mutex<Option<HashMap<FunctionId, Named>>> = Mutex::new(None);
 
 /// Becomes the worker `proc_id`: runs calls until asked to end. Answers the exit code.
 #[pyfunction]
@@ -46,12 +47,15 @@ pub(crate) fn run_worker(
     namespace: String,
     session_name: String,
 ) -> PyResult<i32> {
-    let inherited = |fd| raymesh_sys::fd::from_inherited(fd).map_err(|e| os_error("a worker lacks a descriptor", &e));
-    let segment = Segment::attach(inherited(segment_fd)?).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
+    let inherited =
+        |fd| raymesh_sys::fd::from_inherited(fd).map_err(|e| os_error("a worker lacks a descriptor", &e));
+    let segment =
+        Segment::attach(inherited(segment_fd)?).map_err(|e| PyRuntimeError::new_err(e.to_string()))?;
     let me = ProcId::from_u64(proc_id);
     let endpoint = Arc::new(Endpoint::new(Arc::clone(&segment), me));
     endpoint.set_agent_eventfd(inherited(agent_eventfd)?);
-    raymesh_runtime::life::end_with(inherited(driver_pidfd)?).map_err(|e| os_error("a worker cannot watch its driver", &e))?;
+    raymesh_runtime::life::end_with(inherited(driver_pidfd)?)
+        .map_err(|e| os_error("a worker cannot watch its driver", &e))?;
     let proc = Proc::with_endpoint(segment, endpoint, me, ProcId::agent(me.host()))
         .map_err(|e| os_error("a worker cannot start its helper thread", &e))?;
     session::install_worker(Arc::clone(&proc), namespace, session_name);
@@ -174,14 +178,7 @@ fn callable<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<(B
     }
 }
 
-fn instance(py: Python<'_>) -> PyResult<(Py<PyAny>, Arc<str>)> {
-    let guard = INSTANCE.lock();
-    let (instance, class) =
-        guard.as_ref().ok_or_else(|| PyRuntimeError::new_err("a method was called on a worker that is no actor"))?;
-    Ok((instance.clone_ref(py), Arc::clone(class)))
-}
-
-pub(crate) fn load_function(py: Python<'_>, session: &Session, id: FunctionId) -> PyResult<(Py<PyAny>, Arc<str>)> {
+pub(crate) fn load_function(py: Python<'_>, session: &Session, id: FunctionId) -> PyResult<Named> {
     if let Some((callable, name)) = FUNCTIONS.lock().get_or_insert_default().get(&id) {
         return Ok((callable.clone_ref(py), Arc::clone(name)));
     }
@@ -196,7 +193,7 @@ pub(crate) fn load_function(py: Python<'_>, session: &Session, id: FunctionId) -
 }
 
 /// Output from now on is `name`'s.
-fn announce(py: Python<'_>, name: &str) -> PyResult<()> {
+pub(crate) fn announce(py: Python<'_>, name: &str) -> PyResult<()> {
     static LAST: Mutex<String> = Mutex::new(String::new());
     let short = name.rsplit('.').next().unwrap_or(name);
     {
@@ -210,7 +207,7 @@ fn announce(py: Python<'_>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
-fn pack_results(
+pub(crate) fn pack_results(
     py: Python<'_>,
     session: &Session,
     value: &Bound<'_, PyAny>,
@@ -246,14 +243,15 @@ fn pack_results(
     }
 }
 
-fn reply(session: &Session, call: &Call, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
+pub(crate) fn reply(session: &Session, call: &Call, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
     let held: Vec<_> = returns.iter().flat_map(|item| item.refs.iter().copied()).collect();
     session.proc.with_core(|core, _, fx| core.finish(call.task, status, exec_us, returns, fx));
     session.proc.release_all(&held);
 }
 
-fn reply_error(py: Python<'_>, session: &Session, call: &Call, error: &PyErr, exec_us: u32) {
-    let status = if is_retryable(py, call, error) { ReplyStatus::RaisedRetryable } else { ReplyStatus::Raised };
+pub(crate) fn reply_error(py: Python<'_>, session: &Session, call: &Call, error: &PyErr, exec_us: u32) {
+    let status =
+        if is_retryable(py, call, error) { ReplyStatus::RaisedRetryable } else { ReplyStatus::Raised };
     let (value, refs) = error_value(py, &call_name(call), error);
     session.proc.hold_all(&refs);
     let returns = vec![Return { value, refs }; call.num_returns as usize];
@@ -261,14 +259,14 @@ fn reply_error(py: Python<'_>, session: &Session, call: &Call, error: &PyErr, ex
 }
 
 /// What user code raised, as a value.
-fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, Vec<raymesh_wire::ObjectId>) {
+pub(crate) fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, Vec<raymesh_wire::ObjectId>) {
     let packed = capture(|| {
         let actor = context::actor();
         let hex = actor.map(|(id, _)| raymesh_wire::ids::hex(&id.to_ray_bytes(session::job())));
         let kwargs = PyDict::new(py);
         kwargs.set_item("pid", std::process::id())?;
         kwargs.set_item("actor_id", &hex)?;
-        if let (Some(_), Some((instance, _))) = (&hex, INSTANCE.lock().as_ref()) {
+        if let (Some(_), Ok((instance, _))) = (&hex, instance(py)) {
             kwargs.set_item("actor_repr", instance.bind(py).repr().ok())?;
         }
         let packed = hooks(py)?.package_error.bind(py).call((error.value(py), name), Some(&kwargs))?;
@@ -285,15 +283,17 @@ fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, Vec<raymesh
     }
 }
 
-fn call_name(call: &Call) -> String {
+pub(crate) fn call_name(call: &Call) -> String {
     match &call.target {
         CallTarget::Function { function, .. } => FUNCTIONS
             .lock()
             .as_ref()
-            .and_then(|known| known.get(function).map(|(_, name)| name.rsplit('.').next().unwrap_or(name).to_owned()))
+            .and_then(|known| {
+                known.get(function).map(|(_, name)| name.rsplit('.').next().unwrap_or(name).to_owned())
+            })
             .unwrap_or_else(|| "function".to_owned()),
-        CallTarget::Method { name, .. } => match INSTANCE.lock().as_ref() {
-            Some((_, class)) => format!("{}.{name}", class.rsplit('.').next().unwrap_or(class)),
+        CallTarget::Method { name, .. } => match class_name() {
+            Some(class) => format!("{}.{name}", class.rsplit('.').next().unwrap_or(&class)),
             None => name.clone(),
         },
     }
@@ -315,7 +315,8 @@ fn is_retryable(py: Python<'_>, call: &Call, error: &PyErr) -> bool {
                 let name_len = options_name(call).map_or(0, str::len);
                 let pickled = call.options.get(5 + name_len..).unwrap_or_default();
                 let classes = py.import("cloudpickle")?.getattr("loads")?.call1((pickled,))?;
-                Ok(error.matches(py, PyTuple::new(py, classes.try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?)
+                Ok(error
+                    .matches(py, PyTuple::new(py, classes.try_iter()?.collect::<PyResult<Vec<_>>>()?)?)?)
             };
             covered().unwrap_or(false)
         }
@@ -333,178 +334,4 @@ fn exit_code(py: Python<'_>, session: &Session, error: &PyErr) -> Option<i32> {
     }
     let code = error.value(py).getattr("code").ok()?;
     if code.is_none() { Some(0) } else { Some(code.extract().unwrap_or(1)) }
-}
-
-/// Runs the constructor, then the actor's own loop if it needs one. False: the process is to end.
-fn become_actor(py: Python<'_>, session: &Session, spec: ActorSpec, restarts: u32, gpus: Vec<u32>) -> PyResult<bool> {
-    context::become_actor(ActorContext {
-        id: spec.actor,
-        name: spec.name.clone(),
-        handle: spec.handle.clone(),
-        restarts,
-        gpus,
-        resources: spec.resources.clone(),
-    });
-    session::set_namespace(&spec.namespace);
-    session.proc.hold_arguments(&spec);
-    announce(py, &spec.class_name)?;
-    let max_concurrency = spec.max_concurrency;
-    let actor = Bound::new(py, Construction { spec })?;
-    let run = py.import("raymesh._worker.actors")?.getattr("run")?;
-    run.call1((actor, max_concurrency))?.extract()
-}
-
-/// An actor that is about to be made; where and how is for `raymesh._worker.actors` to say.
-#[pyclass(frozen, module = "raymesh._native")]
-pub(crate) struct Construction {
-    spec: ActorSpec,
-}
-
-#[pymethods]
-impl Construction {
-    /// The actor's class. None: it cannot be loaded, and the controller has been told.
-    fn load_class(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let session = session::ensure(py)?;
-        match load_function(py, &session, self.spec.class) {
-            Ok((class, _)) => Ok(Some(class)),
-            Err(error) => self.ready(py, &session, Err(error)).map(|_| None),
-        }
-    }
-
-    /// Runs the constructor and tells the controller how it went. True: the actor lives.
-    fn construct(&self, py: Python<'_>) -> PyResult<bool> {
-        let session = session::ensure(py)?;
-        let made = construct(py, &session, &self.spec);
-        self.ready(py, &session, made)
-    }
-}
-
-impl Construction {
-    fn ready(&self, py: Python<'_>, session: &Session, made: PyResult<Py<PyAny>>) -> PyResult<bool> {
-        let class_name = &self.spec.class_name;
-        let error = match made {
-            Ok(instance) => {
-                *INSTANCE.lock() = Some((instance, Arc::from(class_name.as_str())));
-                None
-            }
-            Err(error) => {
-                let name = format!("{}.__init__", class_name.rsplit('.').next().unwrap_or(class_name));
-                Some(match error_value(py, &name, &error).0 {
-                    Value::Error(error) => ErrorValue { kind: ErrorKind::ActorInit, payload: error.payload },
-                    _ => ErrorValue::text(ErrorKind::ActorDied, error.to_string()),
-                })
-            }
-        };
-        let lives = error.is_none();
-        session.proc.tell_controller(ToController::ActorReady { actor: self.spec.actor, error });
-        Ok(lives)
-    }
-}
-
-fn construct(py: Python<'_>, session: &Session, spec: &ActorSpec) -> PyResult<Py<PyAny>> {
-    let (class, _) = load_function(py, session, spec.class)?;
-    let name: Arc<str> = Arc::from(format!("{}.__init__", spec.class_name));
-    let before = context::enter(Some(Running {
-        task: None,
-        task_name: Arc::clone(&name),
-        function_name: name,
-    }));
-    let made = (|| {
-        let (args, kwargs) = call::unpack(py, session, &spec.args, spec.args_object, &spec.deps)?;
-        Ok(class.bind(py).call(args, kwargs.as_ref())?.unbind())
-    })();
-    context::enter(before);
-    made
-}
-
-/// Calls for an event loop: a queue with a file descriptor.
-#[pyclass(frozen, module = "raymesh._native")]
-pub(crate) struct AsyncCalls {
-    session: Arc<Session>,
-    event: Arc<EventFd>,
-    running: Mutex<HashMap<u64, (Incoming, Instant)>>,
-    next: AtomicU64,
-}
-
-type Taken<'py> = (u64, String, Bound<'py, PyTuple>, Option<Bound<'py, PyDict>>);
-
-#[pymethods]
-impl AsyncCalls {
-    #[new]
-    fn new(py: Python<'_>) -> PyResult<Self> {
-        let session = session::ensure(py)?;
-        let event = Arc::new(EventFd::new().map_err(|e| os_error("an async actor cannot watch its mail", &e))?);
-        let signal = Arc::clone(&event);
-        session.proc.on_runnable(Box::new(move || signal.signal()));
-        event.signal();
-        Ok(Self { session, event, running: Mutex::new(HashMap::default()), next: AtomicU64::new(1) })
-    }
-
-    fn fileno(&self) -> i32 {
-        self.event.as_raw_fd()
-    }
-
-    /// Waits a moment for mail, without sleeping if it comes at once. True if some came.
-    fn spin(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.session.proc.glance())
-    }
-
-    /// Calls that have arrived: `(token, method, args, kwargs)`. Finish each by its token.
-    fn take<'py>(&self, py: Python<'py>) -> Vec<Taken<'py>> {
-        self.event.clear();
-        let mut taken = Vec::new();
-        while let Some(incoming) = self.session.proc.next_call() {
-            let call = &incoming.call;
-            let unpacked = call::unpack(py, &self.session, &call.args, call.args_object, &call.deps);
-            let CallTarget::Method { name, .. } = &call.target else { continue };
-            match unpacked {
-                Ok((args, kwargs)) => {
-                    let token = self.next.fetch_add(1, Ordering::Relaxed);
-                    taken.push((token, name.clone(), args, kwargs));
-                    self.running.lock().insert(token, (incoming, Instant::now()));
-                }
-                Err(failure) => reply_error(py, &self.session, call, &PyErr::from(Failure::from(failure)), 0),
-            }
-        }
-        taken
-    }
-
-    /// The call has returned `value`.
-    fn done(&self, py: Python<'_>, token: u64, value: &Bound<'_, PyAny>) {
-        let Some((incoming, started)) = self.running.lock().remove(&token) else { return };
-        let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
-        match pack_results(py, &self.session, value, incoming.caller, &incoming.call) {
-            Ok(returns) => reply(&self.session, &incoming.call, ReplyStatus::Ok, exec_us, returns),
-            Err(error) => reply_error(py, &self.session, &incoming.call, &error, exec_us),
-        }
-    }
-
-    /// The call has raised `error`.
-    fn failed(&self, py: Python<'_>, token: u64, error: Bound<'_, PyAny>) {
-        let Some((incoming, started)) = self.running.lock().remove(&token) else { return };
-        let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
-        reply_error(py, &self.session, &incoming.call, &PyErr::from_value(error), exec_us);
-    }
-
-    /// The process is to end; calls that are running may finish first.
-    fn exiting(&self) -> bool {
-        self.session.proc.exit_requested().is_some()
-    }
-
-    /// What `name` calls: a bound method, or one of the built-in ones.
-    fn method<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let (instance, _) = instance(py)?;
-        instance.bind(py).getattr(PyString::intern(py, name))
-    }
-
-    /// Sets what this thread runs; None ends it.
-    fn enter(&self, token: Option<u64>) {
-        let running = token.and_then(|token| {
-            let running = self.running.lock();
-            let (incoming, _) = running.get(&token)?;
-            let name: Arc<str> = Arc::from(call_name(&incoming.call));
-            Some(Running { task: Some(incoming.call.task), task_name: Arc::clone(&name), function_name: name })
-        });
-        context::enter(running);
-    }
 }

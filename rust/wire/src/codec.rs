@@ -87,7 +87,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
         }
         Message::FreeBlocks { blocks } => {
             out.put_u8(FREE_BLOCKS);
-            put_list(out, blocks, |out, block| put_block(out, block));
+            put_list(out, blocks, put_block);
         }
         Message::ToController(m) => put_serde(out, TO_CONTROLLER, m),
         Message::FromController(m) => put_serde(out, FROM_CONTROLLER, m),

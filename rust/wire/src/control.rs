@@ -27,7 +27,9 @@ pub enum ToController {
     Unblocked,
     /// After [`ToController::Blocked`]: it waits for answers of all these actors, without a time limit
     /// or with one.
-    Waiting { on: Vec<ActorId> },
+    Waiting {
+        on: Vec<ActorId>,
+    },
     /// Answered by [`FromController::ActorState`] (the creator watches from the start) or
     /// [`FromController::CreateRefused`].
     CreateActor {
@@ -147,7 +149,9 @@ pub enum FromController {
         hosts: Vec<HostInfo>,
     },
     /// To a worker that waits: what it waits for waits for it. The text names all in the circle.
-    WaitCycle { text: String },
+    WaitCycle {
+        text: String,
+    },
     /// To a worker: end in an orderly way once the current call is over. A worker that cannot go yet
     /// (`Retired`, but it owns objects or actors) says [`ToAgent::Hello`] again and stays.
     Exit {

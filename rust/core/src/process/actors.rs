@@ -184,7 +184,12 @@ impl Process {
         if self.actors.clients.contains_key(&actor) {
             return;
         }
-        let client = Client { link: Link::Waiting, known: false, queue: VecDeque::new(), inflight: HashSet::default() };
+        let client = Client {
+            link: Link::Waiting,
+            known: false,
+            queue: VecDeque::new(),
+            inflight: HashSet::default(),
+        };
         self.actors.clients.insert(actor, client);
         self.tell_controller(ToController::WatchActor { actor }, fx);
     }

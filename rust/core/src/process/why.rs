@@ -8,15 +8,8 @@ use super::tasks::Route;
 /// The call behind an object that is not there yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    Function {
-        function: FunctionId,
-        standing: String,
-    },
-    Method {
-        actor: ActorId,
-        method: String,
-        standing: String,
-    },
+    Function { function: FunctionId, standing: String },
+    Method { actor: ActorId, method: String, standing: String },
 }
 
 impl Process {

@@ -39,12 +39,12 @@ fn turn(weak: &Weak<Proc>, outcome: WaitOutcome) -> Option<Option<Duration>> {
         return None;
     }
     proc.drain();
-    while outcome == WaitOutcome::Mail {
+    if outcome == WaitOutcome::Mail {
         std::thread::sleep(COALESCE);
-        if !proc.endpoint.has_mail() {
-            break;
+        while proc.endpoint.has_mail() {
+            proc.drain();
+            std::thread::sleep(COALESCE);
         }
-        proc.drain();
     }
     proc.helper_due.store(u64::MAX, Ordering::SeqCst);
     let due = proc.with_core(|core, now, fx| {

@@ -35,6 +35,12 @@ pub use wait::{Waited, Waiting};
 /// and take no lock of the process.
 pub type OnReady = Box<dyn FnOnce(ObjectId) + Send>;
 
+/// Called with what the user should know. As quick and free of locks as [`OnReady`].
+pub type OnNotice = Box<dyn Fn(String) + Send>;
+
+/// Called at each call that arrives. As quick and free of locks as [`OnReady`].
+pub type OnRunnable = Box<dyn Fn() + Send>;
+
 /// See the module.
 pub struct Proc {
     me: ProcId,
@@ -54,12 +60,12 @@ pub struct Proc {
     store: Mutex<store::Store>,
     requests: Mutex<requests::Requests>,
     /// Called with what the user should know; quick, and takes no lock of the process.
-    on_notice: Mutex<Option<Box<dyn Fn(String) + Send>>>,
+    on_notice: Mutex<Option<OnNotice>>,
     exit: Mutex<Option<ExitReason>>,
     own_exit: AtomicBool,
     actor_start: Mutex<Option<FromController>>,
     /// Called when a call arrives; quick, and takes no lock of the process.
-    on_runnable: Mutex<Option<Box<dyn Fn() + Send>>>,
+    on_runnable: Mutex<Option<OnRunnable>>,
 }
 
 struct State {
@@ -228,7 +234,7 @@ impl Proc {
             return;
         };
         match message {
-            Message::FromAgent(message) => self.from_agent(state, message),
+            Message::FromAgent(message) => self.hear_agent(state, message),
             Message::FromController(start @ FromController::StartActor { .. }) => {
                 *self.actor_start.lock() = Some(start);
             }
@@ -240,7 +246,7 @@ impl Proc {
         }
     }
 
-    fn from_agent(&self, state: &mut State, message: FromAgent) {
+    fn hear_agent(&self, state: &mut State, message: FromAgent) {
         match message {
             FromAgent::HeapGrown { request, grown } => self.requests.lock().heap_grown(request, grown),
             FromAgent::TrimHeap => {
@@ -319,7 +325,7 @@ impl Proc {
 
     /// Has `notify` called with what the user should know: what cannot be placed, and why. It must be
     /// quick and take no lock of the process.
-    pub fn on_notice(&self, notify: Box<dyn Fn(String) + Send>) {
+    pub fn on_notice(&self, notify: OnNotice) {
         *self.on_notice.lock() = Some(notify);
     }
 
@@ -329,7 +335,7 @@ impl Proc {
     }
 
     /// Has `tell` called at each call that arrives. It must be quick and take no lock of the process.
-    pub fn on_runnable(&self, tell: Box<dyn Fn() + Send>) {
+    pub fn on_runnable(&self, tell: OnRunnable) {
         *self.on_runnable.lock() = Some(tell);
     }
 

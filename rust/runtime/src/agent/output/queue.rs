@@ -102,11 +102,6 @@ impl OutputReader {
         Self { queue, wake, pid: std::process::id() }
     }
 
-    /// Says something in the runtime's own name.
-    pub(in crate::agent) fn push(&self, line: OutputLine) {
-        self.queue.push(line);
-    }
-
     /// What processes have printed since the last call; waits up to `timeout` for the first line.
     /// None: the agent has ended and everything was handed out, or this is a fork of the process that
     /// started it.

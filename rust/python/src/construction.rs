@@ -1,0 +1,116 @@
+//! A worker becomes an actor: its instance, and how that is made.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use raymesh_wire::control::ActorSpec;
+use raymesh_wire::{ErrorKind, ErrorValue, ToController, Value};
+
+use crate::call;
+use crate::context::{self, ActorContext, Running};
+use crate::session::{self, Session};
+use crate::worker::{announce, error_value, load_function};
+
+/// The actor's instance and the name of its class.
+static INSTANCE: Mutex<Option<(Py<PyAny>, Arc<str>)>> = Mutex::new(None);
+
+/// The instance of the actor that this process is.
+pub(crate) fn instance(py: Python<'_>) -> PyResult<(Py<PyAny>, Arc<str>)> {
+    let guard = INSTANCE.lock();
+    let (instance, class) = guard
+        .as_ref()
+        .ok_or_else(|| PyRuntimeError::new_err("a method was called on a worker that is no actor"))?;
+    Ok((instance.clone_ref(py), Arc::clone(class)))
+}
+
+/// The class of the actor that this process is.
+pub(crate) fn class_name() -> Option<Arc<str>> {
+    INSTANCE.lock().as_ref().map(|(_, class)| Arc::clone(class))
+}
+
+/// Runs the constructor, then the actor's own loop if it needs one. False: the process is to end.
+pub(crate) fn become_actor(
+    py: Python<'_>,
+    session: &Session,
+    spec: ActorSpec,
+    restarts: u32,
+    gpus: Vec<u32>,
+) -> PyResult<bool> {
+    context::become_actor(ActorContext {
+        id: spec.actor,
+        name: spec.name.clone(),
+        handle: spec.handle.clone(),
+        restarts,
+        gpus,
+        resources: spec.resources.clone(),
+    });
+    session::set_namespace(&spec.namespace);
+    session.proc.hold_arguments(&spec);
+    announce(py, &spec.class_name)?;
+    let max_concurrency = spec.max_concurrency;
+    let actor = Bound::new(py, Construction { spec })?;
+    let run = py.import("raymesh._worker.actors")?.getattr("run")?;
+    run.call1((actor, max_concurrency))?.extract()
+}
+
+/// An actor that is about to be made; where and how is for `raymesh._worker.actors` to say.
+#[pyclass(frozen, module = "raymesh._native")]
+pub(crate) struct Construction {
+    spec: ActorSpec,
+}
+
+#[pymethods]
+impl Construction {
+    /// The actor's class. None: it cannot be loaded, and the controller has been told.
+    fn load_class(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let session = session::ensure(py)?;
+        match load_function(py, &session, self.spec.class) {
+            Ok((class, _)) => Ok(Some(class)),
+            Err(error) => self.ready(py, &session, Err(error)).map(|_| None),
+        }
+    }
+
+    /// Runs the constructor and tells the controller how it went. True: the actor lives.
+    fn construct(&self, py: Python<'_>) -> PyResult<bool> {
+        let session = session::ensure(py)?;
+        let made = construct(py, &session, &self.spec);
+        self.ready(py, &session, made)
+    }
+}
+
+impl Construction {
+    fn ready(&self, py: Python<'_>, session: &Session, made: PyResult<Py<PyAny>>) -> PyResult<bool> {
+        let class_name = &self.spec.class_name;
+        let error = match made {
+            Ok(instance) => {
+                *INSTANCE.lock() = Some((instance, Arc::from(class_name.as_str())));
+                None
+            }
+            Err(error) => {
+                let name = format!("{}.__init__", class_name.rsplit('.').next().unwrap_or(class_name));
+                Some(match error_value(py, &name, &error).0 {
+                    Value::Error(error) => ErrorValue { kind: ErrorKind::ActorInit, payload: error.payload },
+                    _ => ErrorValue::text(ErrorKind::ActorDied, error.to_string()),
+                })
+            }
+        };
+        let lives = error.is_none();
+        session.proc.tell_controller(ToController::ActorReady { actor: self.spec.actor, error });
+        Ok(lives)
+    }
+}
+
+fn construct(py: Python<'_>, session: &Session, spec: &ActorSpec) -> PyResult<Py<PyAny>> {
+    let (class, _) = load_function(py, session, spec.class)?;
+    let name: Arc<str> = Arc::from(format!("{}.__init__", spec.class_name));
+    let before =
+        context::enter(Some(Running { task: None, task_name: Arc::clone(&name), function_name: name }));
+    let made = (|| {
+        let (args, kwargs) = call::unpack(py, session, &spec.args, spec.args_object, &spec.deps)?;
+        Ok(class.bind(py).call(args, kwargs.as_ref())?.unbind())
+    })();
+    context::enter(before);
+    made
+}
