@@ -2,10 +2,11 @@
 
 use raymesh_core::controller::{Effect as Decision, Event as ControllerEvent};
 use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
-use raymesh_core::process::{Effect, Process};
+use raymesh_core::process::{Effect, Lookup, Process};
 use raymesh_wire::control::{ActorSpec, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
-    ActorId, FromController, HostId, JobId, Message, ProcId, Quantity, ResourceSet, ToController,
+    ActorId, Call, FromController, HostId, JobId, Message, ObjectId, ProcId, Quantity, ResourceSet,
+    ToController,
 };
 
 use crate::program::{Frame, Ref};
@@ -109,6 +110,7 @@ impl World {
             (Node::Proc(id), Packet::FromController(message)) => self.from_controller(id, message),
             (Node::Proc(id), Packet::Message(message)) => {
                 let Node::Proc(from) = from else { return };
+                self.orphan_by_message(from, id, &message);
                 self.with_process(id, |process, now, effects| process.receive(now, from, message, effects));
             }
             (to, packet) => self.fail(format!("{to:?} cannot read {packet:?}")),
@@ -244,10 +246,49 @@ impl World {
             return;
         }
         self.stats.deaths += 1;
+        self.orphan_calls_of(id);
         if self.hosts.contains_key(&id.host()) {
             let at = self.now + self.rng.range(20 * MICRO, MILLI);
             let at = self.after_last_words(id, Node::Host(id.host()), at);
             self.at(at, Happening::Noticed(id, cause));
+        }
+    }
+
+    /// Known gap: what a callee holds of a caller's arguments is registered by the caller. If it dies
+    /// before it has done so, nobody has, and these objects are not checked.
+    fn orphan_by_message(&mut self, from: ProcId, to: ProcId, message: &Message) {
+        let dead = |world: &Self, id| !world.procs.contains_key(&id);
+        match message {
+            Message::Reply(reply) if dead(self, to) => {
+                self.orphan(reply.holds.clone());
+            }
+            Message::Call(call) if dead(self, from) => {
+                self.orphan(arguments(call));
+            }
+            _ => {}
+        }
+    }
+
+    fn orphan_calls_of(&mut self, caller: ProcId) {
+        let calls = self.procs.values().filter_map(|node| node.frame.as_ref());
+        let held: Vec<_> = calls
+            .filter(|frame| frame.caller == Some(caller))
+            .flat_map(|frame| frame.held().chain(frame.arguments.iter().copied()))
+            .collect();
+        self.orphan(held);
+    }
+
+    pub fn orphan(&mut self, objects: Vec<ObjectId>) {
+        let mut todo = objects;
+        while let Some(object) = todo.pop() {
+            if self.orphans.insert(object) {
+                let values = self.procs.values().filter_map(|node| match node.process.lookup(object) {
+                    Lookup::Ready(value) => Some(value),
+                    _ => None,
+                });
+                let values: Vec<_> = values.collect();
+                todo.extend(values.iter().flat_map(|value| self.refs_in(value)));
+            }
         }
     }
 
@@ -393,4 +434,11 @@ impl World {
             self.die(id, DeathCause::Exited { code: 0 });
         }
     }
+}
+
+/// All that a call refers to.
+#[must_use]
+pub fn arguments(call: &Call) -> Vec<ObjectId> {
+    let deps = call.deps.iter().map(|(object, _)| *object);
+    deps.chain(call.refs.iter().copied()).chain(call.args_object).collect()
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use raymesh_core::controller::Controller;
 use raymesh_wire::control::{ActorState, DeathCause, FromHost, ToHost};
-use raymesh_wire::{ActorId, FromController, HostId, JobId, Message, ProcId, ToController, Value};
+use raymesh_wire::{ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, ToController, Value};
 
 use crate::node::{HostNode, ProcNode};
 use crate::rng::Rng;
@@ -62,6 +62,8 @@ pub enum Happening {
 /// What the memory behind a stored value holds.
 #[derive(Clone, Debug)]
 pub struct Stored {
+    /// Owner of the object. When it dies, the agents take an inventory, which is not simulated.
+    pub owner: ProcId,
     pub refs: Vec<raymesh_wire::ObjectId>,
     pub freed: bool,
 }
@@ -75,6 +77,8 @@ pub struct Stats {
     pub deaths: u64,
     pub hosts_lost: u64,
     pub errors: u64,
+    /// Runs in which every object was accounted for.
+    pub exact: u64,
 }
 
 /// One cluster.
@@ -96,6 +100,8 @@ pub struct World {
     pub watching: BTreeSet<(ProcId, ActorId)>,
     /// References to be dropped as soon as a reply is out.
     pub later: Vec<(ProcId, Vec<crate::program::Ref>)>,
+    /// Objects whose holders are not known exactly: see [`World::orphan`].
+    pub orphans: BTreeSet<ObjectId>,
     pub stats: Stats,
     pub failure: Option<String>,
     /// Faults happen until then.
@@ -124,6 +130,7 @@ impl World {
             lived: BTreeMap::new(),
             watching: BTreeSet::new(),
             later: Vec::new(),
+            orphans: BTreeSet::new(),
             stats: Stats::default(),
             failure: None,
             calm_at: 0,

@@ -75,7 +75,8 @@ impl Controller {
     /// A creator has died: what others heard of but it never created is dead.
     pub(super) fn never_created(&mut self, creator: ProcId, effects: &mut Effects) {
         for id in self.actors.early_of(creator) {
-            let error = ErrorValue::text(ErrorKind::ActorDied, "The process that was to create the actor died.");
+            let error =
+                ErrorValue::text(ErrorKind::ActorDied, "The process that was to create the actor died.");
             self.never_create(id, error, effects);
         }
     }

@@ -184,6 +184,14 @@ impl Controller {
             return;
         }
         actor.phase = Phase::Alive { start, worker: from };
+        let job = actor.spec.job;
+        if worker.is_none() {
+            // It was faster than its host's word.
+            if let Some(hold) = self.holds.get_mut(start) {
+                hold.worker = Some(from);
+            }
+            self.employ(from, start, job);
+        }
         match error {
             None => {
                 self.history.add(self.now, Subject::Actor(id), "alive", || format!("in {from:?}"));

@@ -266,3 +266,23 @@ fn history_tells_the_story_with_causes() {
     assert_eq!(states, ["pending", "starting", "alive", "dead"]);
     assert!(story[3].cause.contains("SIGKILL"));
 }
+
+#[test]
+fn an_actor_that_its_creator_gives_up_is_dead_for_all_who_heard_of_it() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let (early, late) = (proc(0, 8), proc(0, 9));
+    let id = ActorId { creator: driver(), seq: 1 };
+    world.say(early, ToController::WatchActor { actor: id });
+    let error = ErrorValue::text(ErrorKind::Task, "argument");
+    world.say(driver(), ToController::ActorReady { actor: id, error: Some(error.clone()) });
+    assert_eq!(world.states(early, id), [ActorState::Dead { error: error.clone() }]);
+    world.say(late, ToController::WatchActor { actor: id });
+    assert_eq!(world.states(late, id), [ActorState::Dead { error }]);
+    // Its handle goes out of scope before its arguments are there.
+    let second = ActorId { creator: driver(), seq: 2 };
+    world.say(early, ToController::WatchActor { actor: second });
+    world.say(driver(), ToController::ActorOutOfScope { actor: second });
+    assert!(matches!(world.states(early, second)[..], [ActorState::Dead { .. }]));
+    world.create(actor(driver(), 2));
+    assert!(world.start().is_none());
+}

@@ -146,3 +146,28 @@ fn getters_of_a_function_wait_until_it_is_put() {
     assert_eq!(world.said.len(), 1);
     assert_eq!(world.told(getter), [FromController::Function { request: RequestId(3), id, body }]);
 }
+
+#[test]
+fn an_actor_whose_host_is_lost_before_the_hosts_word_of_it_arrived_restarts() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    world.join(1, &[("x", 1.0), ("CPU", 1.0)]);
+    let there = set(&[("x", 1.0)]);
+    world.create(ActorSpec {
+        max_restarts: 1,
+        resources: there.clone(),
+        placement: there,
+        ..actor(driver(), 1)
+    });
+    let id = ActorId { creator: driver(), seq: 1 };
+    world.say(proc(1, 2), ToController::ActorReady { actor: id, error: None });
+    world.event(Event::HostLost { host: HostId(1) });
+    assert_eq!(world.states(driver(), id), [ActorState::Restarting]);
+}
+
+#[test]
+fn a_lost_host_does_not_return_under_its_id() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    world.event(Event::HostLost { host: HostId(1) });
+    world.join(1, &[("CPU", 1.0)]);
+    assert_eq!(world.describe().len(), 1);
+}
