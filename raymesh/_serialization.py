@@ -26,9 +26,9 @@ def _pickler_class() -> type[pickle.Pickler]:
     global _pickler
     if _pickler is not None:
         return _pickler
-    import cloudpickle
+    from raymesh import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):
         def reducer_override(self, obj: Any) -> Any:
             cls = type(obj)
             if cls in _custom:
@@ -82,7 +82,12 @@ def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
     buffers: list[pickle.PickleBuffer] = []
     file = io.BytesIO()
     pickler = _pickler_class()(file, protocol=_PROTOCOL, buffer_callback=_collect(buffers))
-    pickler.dump(value)
+    try:
+        pickler.dump(value)
+    except Exception as error:
+        from raymesh import _pickling
+
+        raise _pickling.not_serializable(value, "value", error) from error
     return file.getvalue(), buffers
 
 
@@ -99,8 +104,18 @@ def _collect(buffers: list[pickle.PickleBuffer]) -> Callable[[pickle.PickleBuffe
 
 
 def deserialize(data: bytes, buffers: list[Any]) -> Any:
-    """The value of a pickle and its buffers."""
-    return pickle.loads(data, buffers=buffers)
+    """The value of a pickle and its buffers.
+
+    Raises RaySystemError with the cause's text where a class of it does not load.
+    """
+    try:
+        return pickle.loads(data, buffers=buffers)
+    except Exception as error:
+        import traceback
+
+        from raymesh.exceptions import RaySystemError
+
+        raise RaySystemError(error, traceback.format_exc()) from error
 
 
 def load_definition(data: bytes, name: str) -> Any:

@@ -27,6 +27,16 @@ def mode_of(cls: type, max_concurrency: int) -> str:
     return "threads" if max_concurrency > 1 else "plain"
 
 
+def display_name(instance: Any, class_name: str) -> str:
+    """What stands before an actor's output: its ``repr`` if the class defines one, else the class."""
+    if type(instance).__repr__ is object.__repr__:
+        return class_name
+    try:
+        return repr(instance)
+    except Exception:
+        return class_name
+
+
 def _members(cls: type) -> list[tuple[str, Any]]:
     return [item for base in cls.__mro__ for item in vars(base).items()]
 

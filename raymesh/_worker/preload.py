@@ -6,6 +6,7 @@ module is reported, and the agent starts another zygote that leaves it out.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -50,7 +51,8 @@ def _lasting_threads() -> str:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
-    os.waitpid(pid, 0)
+    with contextlib.suppress(ChildProcessError):  # the handler of SIGCHLD was quicker
+        os.waitpid(pid, 0)
     count = len(os.listdir("/proc/self/task"))
     return f"{count - 1} native threads that do not stop for a fork" if count > 1 else ""
 

@@ -178,8 +178,10 @@ impl Actor {
         })
     }
 
-    fn kill(&self, no_restart: bool) {
+    fn kill(&self, py: Python<'_>, no_restart: bool) -> PyResult<()> {
+        self.belongs_to(py, &*session::ensure(py)?)?;
         self.proc.tell_controller(ToController::KillActor { actor: self.id, no_restart });
+        Ok(())
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
@@ -201,6 +203,16 @@ impl Actor {
 }
 
 impl Actor {
+    /// Ids begin anew in each session: a handle of an ended one must not meet another actor.
+    fn belongs_to(&self, py: Python<'_>, session: &Session) -> PyResult<()> {
+        if Arc::ptr_eq(&self.proc, &session.proc) {
+            return Ok(());
+        }
+        let text = "ActorHandle objects are not valid across sessions: this handle was made before \
+                    shutdown(). Create the actor again, or get it by name.";
+        Err(crate::errors::exception(py, "ActorHandleNotFound", text.as_bytes(), ""))
+    }
+
     /// Waits until the controller has taken the name, or refused it.
     fn await_name(&self, py: Python<'_>, session: &Session) -> PyResult<()> {
         let waiting = session.proc.waiting(None, false);
@@ -208,8 +220,11 @@ impl Actor {
             let refusal = Mutex::new(None);
             let waited = py.detach(|| {
                 session.proc.wait_until(waiting, |proc| {
-                    *refusal.lock() = proc.take_refusal(self.id);
-                    refusal.lock().is_some() || proc.read_core(|core| core.knows_actor(self.id))
+                    let mut refusal = refusal.lock();
+                    if refusal.is_none() {
+                        *refusal = proc.take_refusal(self.id);
+                    }
+                    refusal.is_some() || proc.read_core(|core| core.knows_actor(self.id))
                 })
             });
             match (waited, refusal.into_inner()) {
@@ -272,6 +287,7 @@ impl Method {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let session = session::ensure(py)?;
+        self.actor.get().belongs_to(py, &session)?;
         let arguments = call::pack(py, &session, args, kwargs)?;
         let spec = ActorCallSpec {
             actor: self.actor.get().id,

@@ -8,17 +8,17 @@ use std::time::Instant;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 use raymesh_core::process::Incoming;
 use raymesh_sys::fd::EventFd;
 use raymesh_wire::{CallTarget, ReplyStatus};
 
 use crate::call;
-use crate::construction::instance;
-use crate::context::{self, Running};
+use crate::construction;
+use crate::context;
 use crate::errors::os_error;
 use crate::session::{self, Session};
-use crate::worker::{call_name, pack_results, reply, reply_error};
+use crate::worker::{pack_results, reply, reply_error, running as running_call};
 
 /// Calls for an event loop: a queue with a file descriptor.
 #[pyclass(frozen, module = "raymesh._native")]
@@ -97,8 +97,7 @@ impl AsyncCalls {
 
     /// What `name` calls: a bound method, or one of the built-in ones.
     fn method<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let (instance, _) = instance(py)?;
-        instance.bind(py).getattr(PyString::intern(py, name))
+        construction::method(py, name)
     }
 
     /// Sets what this thread runs; None ends it.
@@ -106,12 +105,8 @@ impl AsyncCalls {
         let running = token.and_then(|token| {
             let running = self.running.lock();
             let (incoming, _) = running.get(&token)?;
-            let name: Arc<str> = Arc::from(call_name(&incoming.call));
-            Some(Running {
-                task: Some(incoming.call.task),
-                task_name: Arc::clone(&name),
-                function_name: name,
-            })
+            let CallTarget::Method { name, .. } = &incoming.call.target else { return None };
+            Some(running_call(&incoming.call, construction::method_name(name)))
         });
         context::enter(running);
     }

@@ -41,13 +41,13 @@ pub(crate) fn pack(
     };
     for (index, arg) in args.iter_borrowed().enumerate() {
         if let Ok(reference) = arg.cast_exact::<ObjectRef>() {
-            place(reference.get().id(), index as u32);
+            place(reference.get().flag_in(session)?.id(), index as u32);
         }
     }
     if let Some(kwargs) = kwargs {
         for (index, (_, arg)) in kwargs.iter().enumerate() {
             if let Ok(reference) = arg.cast_exact::<ObjectRef>() {
-                place(reference.get().id(), index as u32 | KEYWORD);
+                place(reference.get().flag_in(session)?.id(), index as u32 | KEYWORD);
             }
         }
     }

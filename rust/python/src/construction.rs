@@ -2,19 +2,24 @@
 
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use raymesh_wire::control::ActorSpec;
 use raymesh_wire::{ErrorKind, ErrorValue, ToController, Value};
 
 use crate::call;
 use crate::context::{self, ActorContext, Running};
 use crate::session::{self, Session};
-use crate::worker::{announce, error_value, load_function};
+use crate::worker::{announce, announce_whole, apply_environment, error_value, load_function};
 
 /// The actor's instance and the name of its class.
 static INSTANCE: Mutex<Option<(Py<PyAny>, Arc<str>)>> = Mutex::new(None);
+
+/// Full names of its methods.
+static METHOD_NAMES: Mutex<Option<HashMap<String, Arc<str>>>> = Mutex::new(None);
 
 /// The instance of the actor that this process is.
 pub(crate) fn instance(py: Python<'_>) -> PyResult<(Py<PyAny>, Arc<str>)> {
@@ -23,6 +28,32 @@ pub(crate) fn instance(py: Python<'_>) -> PyResult<(Py<PyAny>, Arc<str>)> {
         .as_ref()
         .ok_or_else(|| PyRuntimeError::new_err("a method was called on a worker that is no actor"))?;
     Ok((instance.clone_ref(py), Arc::clone(class)))
+}
+
+/// A bound method of the actor: its own, or one that every actor has.
+pub(crate) fn method<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let (instance, _) = instance(py)?;
+    let instance = instance.bind(py);
+    match name {
+        "__ray_call__" | "__ray_ready__" | "__ray_terminate__" => {
+            let function = py.import("raymesh._worker.builtin_methods")?.getattr(name)?;
+            function.call_method1("__get__", (instance,))
+        }
+        name => instance.getattr(PyString::intern(py, name)),
+    }
+}
+
+/// `module.Class.method`.
+pub(crate) fn method_name(method: &str) -> Arc<str> {
+    let mut names = METHOD_NAMES.lock();
+    let names = names.get_or_insert_default();
+    if let Some(name) = names.get(method) {
+        return Arc::clone(name);
+    }
+    let class = class_name();
+    let name: Arc<str> = Arc::from(format!("{}.{method}", class.as_deref().unwrap_or_default()));
+    names.insert(method.to_owned(), Arc::clone(&name));
+    name
 }
 
 /// The class of the actor that this process is.
@@ -43,12 +74,13 @@ pub(crate) fn become_actor(
         name: spec.name.clone(),
         handle: spec.handle.clone(),
         restarts,
-        gpus,
+        gpus: gpus.clone(),
         resources: spec.resources.clone(),
     });
     session::set_namespace(&spec.namespace);
     session.proc.hold_arguments(&spec);
     announce(py, &spec.class_name)?;
+    apply_environment(py, &spec.resources, &gpus)?;
     let max_concurrency = spec.max_concurrency;
     let actor = Bound::new(py, Construction { spec })?;
     let run = py.import("raymesh._worker.actors")?.getattr("run")?;
@@ -85,6 +117,9 @@ impl Construction {
         let class_name = &self.spec.class_name;
         let error = match made {
             Ok(instance) => {
+                let display = py.import("raymesh._worker.actors")?.getattr("display_name")?;
+                let short = class_name.rsplit('.').next().unwrap_or(class_name);
+                announce_whole(py, display.call1((&instance, short))?.extract()?)?;
                 *INSTANCE.lock() = Some((instance, Arc::from(class_name.as_str())));
                 None
             }

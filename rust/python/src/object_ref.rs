@@ -11,7 +11,7 @@ use raymesh_core::process::Flag;
 use raymesh_runtime::process::Proc;
 use raymesh_wire::ObjectId;
 
-use crate::session;
+use crate::session::{self, Session};
 
 /// One counted reference to an object.
 #[pyclass(frozen, module = "raymesh._native", weakref)]
@@ -29,6 +29,16 @@ impl ObjectRef {
 
     pub(crate) fn id(&self) -> ObjectId {
         self.flag.id()
+    }
+
+    /// The reference's flag, if it is of this session: ids begin anew in each.
+    pub(crate) fn flag_in(&self, session: &Session) -> PyResult<&Arc<Flag>> {
+        if Arc::ptr_eq(&self.proc, &session.proc) {
+            return Ok(&self.flag);
+        }
+        Err(PyValueError::new_err(
+            "this ObjectRef was made before shutdown(): its object is gone. Make the object again.",
+        ))
     }
 }
 

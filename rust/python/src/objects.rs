@@ -102,7 +102,7 @@ pub(crate) fn get_one<'py>(
     timeout: Option<f64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let session = session::ensure(py)?;
-    let flag = &reference.get().flag;
+    let flag = reference.get().flag_in(&session)?;
     if !is_ready(&session, flag) {
         await_in_order(py, &session, &[Arc::clone(flag)], self::timeout(timeout)?)?;
     }
@@ -116,7 +116,7 @@ pub(crate) fn get<'py>(
     timeout: Option<f64>,
 ) -> PyResult<Bound<'py, PyList>> {
     let session = session::ensure(py)?;
-    let flags = flags_of(refs)?;
+    let flags = flags_of(&session, refs)?;
     let limit = self::timeout(timeout)?;
     await_in_order(py, &session, &flags, limit)?;
     let values = flags.iter().map(|flag| value_of(py, &session, flag)).collect::<PyResult<Vec<_>>>()?;
@@ -147,7 +147,7 @@ fn await_in_order(
     if all { Ok(()) } else { Err(timed_out(py, session, flags, limit)) }
 }
 
-fn flags_of(refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag>>> {
+fn flags_of(session: &Session, refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag>>> {
     let mut flags = Vec::with_capacity(refs.len().unwrap_or(0));
     for item in refs.try_iter()? {
         let item = item?;
@@ -157,7 +157,7 @@ fn flags_of(refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag>>> {
                 item.get_type().qualname()?
             )));
         };
-        flags.push(Arc::clone(&reference.get().flag));
+        flags.push(Arc::clone(reference.get().flag_in(session)?));
     }
     Ok(flags)
 }
@@ -183,12 +183,12 @@ pub(crate) fn wait<'py>(
     let limit = self::timeout(timeout)?;
     let mut ready = first_ready(refs, num_returns)?;
     if ready.len() < num_returns && limit != Some(Duration::ZERO) {
-        let flags = flags_of(refs)?;
+        let flags = flags_of(&session, refs)?;
         wait_for(py, &session, limit, |waiting| session.proc.wait_some(waiting, &flags, num_returns))?;
         ready = first_ready(refs, num_returns)?;
     } else if ready.len() < num_returns {
         // Not to wait is still to look: mail may lie there.
-        let flags = flags_of(refs)?;
+        let flags = flags_of(&session, refs)?;
         py.detach(|| session.proc.poll(&flags));
         ready = first_ready(refs, num_returns)?;
     }

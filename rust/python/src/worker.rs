@@ -11,17 +11,17 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PySystemExit, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use raymesh_core::process::Incoming;
 use raymesh_runtime::process::{Proc, Waited};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason};
 use raymesh_wire::{
-    Call, CallTarget, ErrorKind, ErrorValue, FromController, FunctionId, ProcId, ReplyStatus, Return,
-    ToController, Value,
+    Call, CallTarget, ErrorKind, ErrorValue, FromController, FunctionId, LeaseId, ProcId, ReplyStatus,
+    ResourceSet, Return, ToController, Value,
 };
 
-use crate::construction::{become_actor, class_name, instance};
+use crate::construction::{become_actor, class_name, instance, method, method_name};
 use crate::context::{self, Running};
 use crate::errors::os_error;
 use crate::function::Body;
@@ -146,14 +146,25 @@ fn execute(py: Python<'_>, session: &Session, incoming: Incoming) -> ControlFlow
 /// Calls what the call names. Everything it made is dropped on return but the result.
 fn run<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<Bound<'py, PyAny>> {
     let (callable, name) = callable(py, session, call)?;
-    announce(py, &name)?;
-    context::enter(Some(Running {
-        task: Some(call.task),
-        task_name: options_name(call).map_or_else(|| Arc::clone(&name), Arc::from),
-        function_name: name,
-    }));
+    context::enter(Some(running(call, name)));
     let (args, kwargs) = call::unpack(py, session, &call.args, call.args_object, &call.deps)?;
     callable.call(args, kwargs.as_ref())
+}
+
+/// What is to be known of a call while it runs. `name` is its function's, with its module.
+pub(crate) fn running(call: &Call, name: Arc<str>) -> Running {
+    let task_name = match (options_name(call), &call.target) {
+        (Some(given), _) => Arc::from(given),
+        (None, CallTarget::Function { .. }) => Arc::clone(&name),
+        (None, CallTarget::Method { .. }) => Arc::from(without_module(&name)),
+    };
+    Running { task: Some(call.task), task_name, function_name: name }
+}
+
+/// `Class.method` of `module.Class.method`.
+fn without_module(name: &str) -> &str {
+    let (class, _) = name.rsplit_once('.').unwrap_or((name, ""));
+    &name[class.rfind('.').map_or(0, |dot| dot + 1)..]
 }
 
 /// The function or bound method, and its name for people.
@@ -161,21 +172,33 @@ fn callable<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<(B
     match &call.target {
         CallTarget::Function { function, .. } => {
             let (callable, name) = load_function(py, session, *function)?;
+            take_up_lease(py, session)?;
+            announce(py, options_name(call).unwrap_or(&name))?;
             Ok((callable.into_bound(py), name))
         }
-        CallTarget::Method { name, .. } => {
-            let (instance, class) = instance(py)?;
-            let instance = instance.bind(py);
-            let method = match name.as_str() {
-                "__ray_call__" | "__ray_ready__" | "__ray_terminate__" => py
-                    .import("raymesh._worker.builtin_methods")?
-                    .getattr(name.as_str())?
-                    .call_method1("__get__", (instance,))?,
-                name => instance.getattr(PyString::intern(py, name))?,
-            };
-            Ok((method, class))
-        }
+        CallTarget::Method { name, .. } => Ok((method(py, name)?, method_name(name))),
     }
+}
+
+/// The environment follows the lease that this worker serves.
+fn take_up_lease(py: Python<'_>, session: &Session) -> PyResult<()> {
+    static LAST: Mutex<Option<LeaseId>> = Mutex::new(None);
+    let lease = session.proc.read_core(|core| core.lease().map(|(lease, ..)| *lease));
+    if lease.is_none() || std::mem::replace(&mut *LAST.lock(), lease) == lease {
+        return Ok(());
+    }
+    let (resources, gpus) = session
+        .proc
+        .read_core(|core| core.lease().map(|(_, resources, gpus)| (resources.clone(), gpus.clone())))
+        .unwrap_or_default();
+    apply_environment(py, &resources, &gpus)
+}
+
+/// Lets environment variables say what was assigned.
+pub(crate) fn apply_environment(py: Python<'_>, resources: &ResourceSet, gpus: &[u32]) -> PyResult<()> {
+    let apply = py.import("raymesh._worker.environment")?.getattr("apply")?;
+    apply.call1((resources.get("CPU").to_f64(), gpus.to_vec()))?;
+    Ok(())
 }
 
 pub(crate) fn load_function(py: Python<'_>, session: &Session, id: FunctionId) -> PyResult<Named> {
@@ -192,18 +215,22 @@ pub(crate) fn load_function(py: Python<'_>, session: &Session, id: FunctionId) -
     Ok((callable, name))
 }
 
-/// Output from now on is `name`'s.
+/// Output from now on is `name`'s, without its module.
 pub(crate) fn announce(py: Python<'_>, name: &str) -> PyResult<()> {
+    announce_whole(py, name.rsplit('.').next().unwrap_or(name))
+}
+
+/// Output from now on is `name`'s.
+pub(crate) fn announce_whole(py: Python<'_>, name: &str) -> PyResult<()> {
     static LAST: Mutex<String> = Mutex::new(String::new());
-    let short = name.rsplit('.').next().unwrap_or(name);
     {
         let mut last = LAST.lock();
-        if *last == short {
+        if *last == name {
             return Ok(());
         }
-        short.clone_into(&mut last);
+        name.clone_into(&mut last);
     }
-    py.import("raymesh._worker.output")?.getattr("set_name")?.call1((short,))?;
+    py.import("raymesh._worker.output")?.getattr("set_name")?.call1((name,))?;
     Ok(())
 }
 
@@ -269,7 +296,10 @@ pub(crate) fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, 
         if let (Some(_), Ok((instance, _))) = (&hex, instance(py)) {
             kwargs.set_item("actor_repr", instance.bind(py).repr().ok())?;
         }
-        let packed = hooks(py)?.package_error.bind(py).call((error.value(py), name), Some(&kwargs))?;
+        let packed = hooks(py)?
+            .package_error
+            .bind(py)
+            .call((error.clone_ref(py).into_value(py), name), Some(&kwargs))?;
         packed.extract::<Vec<u8>>()
     });
     match packed {

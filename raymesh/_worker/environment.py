@@ -1,0 +1,35 @@
+"""What a worker's environment says about the resources of its lease.
+
+As in Ray: `OMP_NUM_THREADS` follows `num_cpus` unless the user has set it, and
+`CUDA_VISIBLE_DEVICES` names the GPUs that were assigned.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+_user_threads = "OMP_NUM_THREADS" in os.environ
+_user_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def apply(num_cpus: float, gpus: Sequence[int]) -> None:
+    """Set the environment for work with `num_cpus` cores and the GPUs of these numbers."""
+    if not _user_threads:
+        threads = max(1, int(num_cpus))
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            # Imported ahead: it has read the variable already.
+            torch.set_num_threads(threads)
+    if os.environ.get("RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"):
+        return
+    if gpus:
+        visible = _user_devices.split(",") if _user_devices else None
+        names = [visible[gpu] if visible and gpu < len(visible) else str(gpu) for gpu in gpus]
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(names)
+    elif _user_devices is None:
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = _user_devices
