@@ -29,7 +29,7 @@ def mode_of(cls: type, max_concurrency: int) -> str:
 
 def display_name(instance: Any, class_name: str) -> str:
     """What stands before an actor's output: its ``repr`` if the class defines one, else the class."""
-    if type(instance).__repr__ is object.__repr__:
+    if getattr(type(instance), "__repr__", None) is object.__repr__:
         return class_name
     try:
         return repr(instance)
