@@ -179,9 +179,8 @@ impl World {
 
     /// The drivers are gone: workers that served them too.
     pub fn check_empty(&mut self) -> Result<(), String> {
-        match self.procs.iter().find(|(_, node)| node.job.0 != 0) {
-            Some((id, _)) => return Err(format!("{id:?} has outlived its job")),
-            None => {}
+        if let Some((id, _)) = self.procs.iter().find(|(_, node)| node.job.0 != 0) {
+            return Err(format!("{id:?} has outlived its job"));
         }
         match self.controller.remains() {
             (0, 0, 0) => Ok(()),

@@ -5,8 +5,7 @@ use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
 use raymesh_core::process::{Effect, Lookup, Process};
 use raymesh_wire::control::{ActorSpec, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
-    ActorId, Call, FromController, HostId, JobId, Message, ObjectId, ProcId, Quantity, ResourceSet,
-    ToController,
+    ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, Quantity, ResourceSet, ToController,
 };
 
 use crate::program::{Frame, Ref};
@@ -102,12 +101,12 @@ impl World {
                 let Node::Host(host) = from else { return };
                 self.controller_event(ControllerEvent::FromHost { host, message });
             }
-            (Node::Host(host), Packet::ToHost(message)) => self.to_host(host, message),
+            (Node::Host(host), Packet::ToHost(message)) => self.controller_orders(host, message),
             (Node::Host(host), Packet::Hello { pid }) => {
                 let Node::Proc(proc) = from else { return };
                 self.host_event(host, HostEvent::Hello { proc, pid });
             }
-            (Node::Proc(id), Packet::FromController(message)) => self.from_controller(id, message),
+            (Node::Proc(id), Packet::FromController(message)) => self.controller_says(id, message),
             (Node::Proc(id), Packet::Message(message)) => {
                 let Node::Proc(from) = from else { return };
                 self.orphan_by_message(from, id, &message);
@@ -150,7 +149,7 @@ impl World {
         self.wake_at(Node::Controller, deadline);
     }
 
-    fn to_host(&mut self, host: HostId, message: ToHost) {
+    fn controller_orders(&mut self, host: HostId, message: ToHost) {
         let Some(node) = self.hosts.get_mut(&host) else { return };
         match &message {
             ToHost::BindLease { lease, resources, gpus, .. } => {
@@ -263,7 +262,7 @@ impl World {
                 self.orphan(reply.holds.clone());
             }
             Message::Call(call) if dead(self, from) => {
-                self.orphan(arguments(call));
+                self.orphan(crate::payload::arguments(call));
             }
             _ => {}
         }
@@ -323,7 +322,7 @@ impl World {
         self.controller_event(ControllerEvent::HostLost { host });
     }
 
-    fn from_controller(&mut self, id: ProcId, message: FromController) {
+    fn controller_says(&mut self, id: ProcId, message: FromController) {
         let Some(node) = self.procs.get_mut(&id) else { return };
         match &message {
             FromController::Leased { job, .. } => node.job = *job,
@@ -413,7 +412,7 @@ impl World {
 
     fn construct(&mut self, id: ProcId, spec: &ActorSpec, restarts: u32) {
         self.with_process(id, |process, _, effects| process.hold_arguments(spec, effects));
-        let seed = crate::program::seed_of(&spec.handle).wrapping_add(u64::from(restarts));
+        let seed = crate::payload::seed_of(&spec.handle).wrapping_add(u64::from(restarts));
         let Some(node) = self.procs.get_mut(&id) else { return };
         node.actor = Some(spec.actor);
         node.frame = Some(Frame::constructor(seed));
@@ -434,11 +433,4 @@ impl World {
             self.die(id, DeathCause::Exited { code: 0 });
         }
     }
-}
-
-/// All that a call refers to.
-#[must_use]
-pub fn arguments(call: &Call) -> Vec<ObjectId> {
-    let deps = call.deps.iter().map(|(object, _)| *object);
-    deps.chain(call.refs.iter().copied()).chain(call.args_object).collect()
 }

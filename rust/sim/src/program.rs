@@ -4,7 +4,7 @@
 //! references older than itself; methods of actors get nothing, and neither do tasks that hold more
 //! than CPUs; only values that exist are passed to actors as arguments themselves.
 
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use raymesh_core::process::{ActorCallSpec, Arguments, CreateActor, Lookup, Process, TaskSpec};
 use raymesh_wire::control::{ActorSpec, DeathCause};
 use raymesh_wire::{
@@ -12,6 +12,7 @@ use raymesh_wire::{
     ReplyStatus, ResourceSet, Return, TaskId, ToController, Value,
 };
 
+use crate::payload::{arguments, encode_refs, options, shapes, word};
 use crate::rng::Rng;
 use crate::world::{Happening, MICRO, MILLI, Stored, World};
 
@@ -95,64 +96,6 @@ impl Frame {
     pub fn held(&self) -> impl Iterator<Item = ObjectId> + '_ {
         self.refs.iter().map(|it| it.id)
     }
-}
-
-/// Serialized references, as a value that contains them.
-#[must_use]
-pub fn encode_refs(refs: &[ObjectId]) -> Bytes {
-    let mut out = Vec::new();
-    for id in refs {
-        out.put_u64_le(id.owner.as_u64());
-        out.put_u64_le(id.seq);
-        out.put_u32_le(id.index);
-    }
-    out.into()
-}
-
-#[must_use]
-pub fn decode_refs(body: &Bytes) -> Vec<ObjectId> {
-    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
-    body.chunks_exact(20)
-        .map(|it| ObjectId {
-            owner: ProcId::from_u64(word(&it[..8])),
-            seq: word(&it[8..16]),
-            index: word(&it[16..]) as u32,
-        })
-        .collect()
-}
-
-/// Options of a call: its seed, its depth, and which of its references may be waited for.
-fn options(seed: u64, depth: u64, safe: u64) -> Bytes {
-    let mut out = Vec::new();
-    for word in [seed, depth, safe] {
-        out.put_u64_le(word);
-    }
-    out.into()
-}
-
-#[must_use]
-pub fn seed_of(options: &Bytes) -> u64 {
-    word(options, 0)
-}
-
-fn word(options: &Bytes, at: usize) -> u64 {
-    let bytes = options.get(at * 8..at * 8 + 8).unwrap_or_default();
-    bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
-}
-
-fn shapes() -> [ResourceSet; 8] {
-    let set = |amounts: &[(&str, u64)]| amounts.iter().map(|(name, n)| (*name, Quantity(*n))).collect();
-    let one = Quantity::SCALE;
-    [
-        set(&[("CPU", one)]),
-        set(&[("CPU", one)]),
-        set(&[("CPU", one / 2)]),
-        set(&[("CPU", 2 * one)]),
-        set(&[]),
-        set(&[("CPU", one), ("GPU", one)]),
-        set(&[("GPU", one / 2)]),
-        set(&[("x", one)]),
-    ]
 }
 
 impl World {
@@ -463,7 +406,7 @@ impl World {
         let mut frame = Frame::new(kind, seed ^ u64::from(call.attempt), steps, depth);
         frame.num_returns = call.num_returns;
         frame.caller = Some(caller);
-        frame.arguments = crate::node::arguments(call);
+        frame.arguments = arguments(call);
         if !self.procs.contains_key(&caller) {
             self.orphan(frame.arguments.clone());
         }

@@ -307,7 +307,7 @@ impl World {
     #[must_use]
     pub fn refs_in(&self, value: &Value) -> Vec<raymesh_wire::ObjectId> {
         match value {
-            Value::Inline(body) => crate::program::decode_refs(body),
+            Value::Inline(body) => crate::payload::decode_refs(body),
             Value::Stored(block) => self
                 .blocks
                 .get(&(block.home, block.offset))

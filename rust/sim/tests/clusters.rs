@@ -40,3 +40,11 @@ fn no_schedule_of_crashes_and_delays_loses_a_task_an_object_or_a_resource() {
         panic!("{} seeds fail:\n{}\n\n{first}", failures.len(), heads.join("\n"));
     }
 }
+
+#[test]
+fn a_seed_always_gives_the_same_run() {
+    for seed in 0..20 {
+        let (first, second) = (raymesh_sim::run(seed), raymesh_sim::run(seed));
+        assert_eq!(format!("{first:?}"), format!("{second:?}"), "seed {seed}");
+    }
+}

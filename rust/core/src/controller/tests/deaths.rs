@@ -49,7 +49,7 @@ fn watchers_are_told_of_deaths_also_of_those_long_past() {
     assert!(world.told(driver()).is_empty());
     world.die(old, SIGKILL);
     let died = FromController::Died { proc: old, cause: SIGKILL };
-    assert_eq!(world.told(driver()), [died.clone()]);
+    assert_eq!(world.told(driver()), std::slice::from_ref(&died));
     world.say(driver(), ToController::Watch { proc: old });
     assert_eq!(world.told(driver()), [died]);
     // An earlier process of the same slot, which was never heard of.
