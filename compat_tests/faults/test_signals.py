@@ -39,8 +39,8 @@ def test_ctrl_c_during_get_raises_and_leaves_the_workers_alive(program: Start) -
         HEAD
         + """
 held = slow.hold.remote()
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     ray.get(held)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -60,8 +60,8 @@ def test_ctrl_c_during_wait_raises(program: Start) -> None:
         HEAD
         + """
 held = slow.hold.remote()
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     ray.wait([held])
 except KeyboardInterrupt:
     print("interrupted", flush=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import psutil
 import pytest
+
+from compat_tests.harness.program import Program
 
 
 class KeywordOnly(Exception):
@@ -223,23 +226,33 @@ def test_atexit_functions_of_an_actor_run_at_its_orderly_end(
 
 
 def test_module_edited_and_reloaded_in_the_driver_runs_as_edited(
-    raymesh_session: ModuleType, tmp_path, monkeypatch: pytest.MonkeyPatch
+    program: Callable[..., Program],
 ) -> None:
-    ray = raymesh_session
-    import importlib
-    import sys
+    running = program(
+        """
+        import importlib, os, sys
+        import raymesh as ray
 
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    path = tmp_path / "edited_module.py"
-    path.write_text("def answer():\n    return 'first'\n")
-    import edited_module  # type: ignore[import-not-found]
+        sys.dont_write_bytecode = True
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "edited_module.py")
 
-    assert ray.get(ray.remote(edited_module.answer).remote()) == "first"
-    path.write_text("def answer():\n    return 'second version'\n")
-    importlib.invalidate_caches()
-    importlib.reload(edited_module)
-    assert ray.get(ray.remote(edited_module.answer).remote()) == "second version"
+        def write(text):
+            with open(path, "w") as module:
+                module.write(f"def answer():\\n    return {text!r}\\n")
+            importlib.invalidate_caches()
+
+        write("first")
+        import edited_module
+
+        print("answer", ray.get(ray.remote(edited_module.answer).remote()), flush=True)
+        write("second version")
+        importlib.reload(edited_module)
+        print("answer", ray.get(ray.remote(edited_module.answer).remote()), flush=True)
+        """
+    )
+    assert running.expect("answer") == "first"
+    assert running.expect("answer") == "second version"
+    assert running.wait() == 0
 
 
 def test_get_with_timeout_zero_answers_at_once(raymesh_session: ModuleType) -> None:
@@ -296,7 +309,7 @@ def test_idle_worker_that_crashes_is_replaced_without_a_failed_task(
 ) -> None:
     ray = raymesh_session
 
-    @ray.remote(max_retries=0)
+    @ray.remote
     def pid() -> int:
         return os.getpid()
 
