@@ -21,7 +21,8 @@ fn what_is_printed_last_is_shown_though_its_line_has_no_end() {
     set(&mut config, "TEST_EXIT", "7");
     config.prestart = 1;
     let mut driver = Driver::start(config);
-    driver.expect_line("the last line", |line| line.text == "no newline" && !line.is_stderr);
+    let last = driver.expect_line("the last line", |line| line.text == "no newline" && !line.is_stderr);
+    assert_eq!(last.name, "tester");
     driver.stop();
 }
 

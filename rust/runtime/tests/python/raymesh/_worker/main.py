@@ -4,6 +4,8 @@ import os
 import random
 import sys
 
+from raymesh._worker import output
+
 
 def start(proc_id: int, segment: int, eventfd: int, driver: int) -> int:
     watched = os.environ.get("TEST_MODULES", "").split(",")
@@ -11,6 +13,7 @@ def start(proc_id: int, segment: int, eventfd: int, driver: int) -> int:
     print("random:" + str(random.random()))
     print("fds:" + ",".join(_open_files()))
     if os.environ.get("TEST_EXIT"):
+        output.set_name("tester")
         print("no newline", end="")
         return int(os.environ["TEST_EXIT"])
     for fd in (segment, eventfd, driver):
