@@ -17,7 +17,7 @@ impl Controller {
         if self.hosts.get(id).is_some() || self.gone.contains(&id) {
             return;
         }
-        self.history.add(self.now, Subject::Host(id), "joined", || text::resources(&host.total));
+        self.history.add(self.now, Subject::Host(id), "joined", text::resources(&host.total));
         self.procs.host_joined(id);
         self.hosts.join(id, host, &mut self.shapes);
         for class in self.queue.classes() {
@@ -43,7 +43,7 @@ impl Controller {
         if self.hosts.get(id).is_none() {
             return;
         }
-        self.history.add(self.now, Subject::Host(id), "lost", || "no word from its agent".to_owned());
+        self.history.add(self.now, Subject::Host(id), "lost", "no word from its agent");
         let mut impossible = Vec::new();
         for class in self.queue.classes() {
             if self.could_fit(id, class) {
@@ -91,7 +91,7 @@ impl Controller {
         }
         let mut proc = self.procs.bury(id, cause).unwrap_or_default();
         let how = text::death(cause);
-        self.history.add(self.now, Subject::Proc(id), "dead", || format!("pid {pid} {how}"));
+        self.history.add(self.now, Subject::Proc(id), "dead", format!("pid {pid} {how}"));
         if let Some(lease) = proc.hold {
             self.hold_ends(lease, id, pid, cause, &mut proc.watchers, effects);
         }

@@ -4,7 +4,7 @@ use raymesh_wire::control::ToHost;
 use raymesh_wire::{FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
 
 use super::demand::Demand;
-use super::history::Subject;
+use super::history::{Cause, Subject};
 use super::holds::{For, Hold};
 use super::queue::{ClassId, Waiter};
 use super::{Controller, Effects, order, send};
@@ -101,8 +101,7 @@ impl Controller {
         self.reclaim.holds(caller);
         let resources = shape.set.clone();
         order(effects, host, ToHost::BindLease { lease, caller, job, resources, gpus });
-        self.history
-            .add(self.now, Subject::Lease(lease), "granted", || format!("{caller:?} wants shape {key}"));
+        self.history.add(self.now, Subject::Lease(lease), "granted", ("wanted by", caller));
         self.requeue(caller, key, true);
     }
 
@@ -121,7 +120,7 @@ impl Controller {
         if let Some(host) = self.hosts.get_mut(host) {
             host.backoff_step = 0;
         }
-        self.history.add(self.now, Subject::Lease(lease), "bound", || format!("to {worker:?}"));
+        self.history.add(self.now, Subject::Lease(lease), "bound", ("to", worker));
         self.employ(worker, lease, job);
         if self.procs.get(caller).is_some() {
             send(effects, caller, FromController::LeaseGranted { key, lease, worker });
@@ -141,7 +140,7 @@ impl Controller {
     /// No worker could be had for the lease, or it was ended before it had one.
     pub(super) fn lease_failed(&mut self, lease: LeaseId, reason: &str) {
         let Some(hold) = self.holds.get(lease).cloned() else { return };
-        self.release(lease, reason);
+        self.release(lease, reason.to_owned());
         if hold.ending {
             return;
         }
@@ -162,7 +161,7 @@ impl Controller {
             state.backoff_step = (state.backoff_step * 2).clamp(BACKOFF, BACKOFF_MAX);
             state.backoff = Some((now + state.backoff_step, reason.to_owned()));
             self.hosts.backing_off.insert(host);
-            self.history.add(now, Subject::Host(host), "backs off", || reason.to_owned());
+            self.history.add(now, Subject::Host(host), "backs off", reason.to_owned());
         }
     }
 
@@ -185,16 +184,16 @@ impl Controller {
         let Some(hold) = self.holds.get_mut(lease) else { return };
         hold.ending = true;
         order(effects, hold.host, ToHost::EndLease { lease, kill: true });
-        self.history.add(self.now, Subject::Lease(lease), "ending", || "its caller died".to_owned());
+        self.history.add(self.now, Subject::Lease(lease), "ending", "its caller died");
     }
 
     /// Gives back what a lease or start holds.
-    pub(super) fn release(&mut self, lease: LeaseId, why: &str) {
+    pub(super) fn release(&mut self, lease: LeaseId, why: impl Into<Cause>) {
         let Some(hold) = self.holds.remove(lease) else { return };
         let shape = self.shapes.get(hold.shape);
         self.hosts.give(hold.host, shape, &hold.gpus, hold.cpu_lent);
         let weightless = shape.cpu == 0;
-        self.history.add(self.now, Subject::Lease(lease), "over", || why.to_owned());
+        self.history.add(self.now, Subject::Lease(lease), "over", why);
         if let Some(proc) = hold.worker.and_then(|worker| self.procs.get_mut(worker))
             && proc.hold == Some(lease)
         {
@@ -249,7 +248,7 @@ impl Controller {
             self.hosts.reclaim_cpu(hold.host, cpu);
         }
         let state = if lent { "blocked" } else { "unblocked" };
-        self.history.add(self.now, Subject::Lease(lease), state, || format!("CPU {cpu}/10000"));
+        self.history.add(self.now, Subject::Lease(lease), state, "its worker waits or goes on");
     }
 
     pub(super) fn watch(&mut self, from: ProcId, proc: ProcId, effects: &mut Effects) {

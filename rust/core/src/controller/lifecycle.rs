@@ -57,7 +57,7 @@ impl Controller {
         for watcher in early.watchers.into_iter().filter(|watcher| *watcher != from) {
             send(effects, watcher, FromController::ActorState { actor: id, state: ActorState::Pending });
         }
-        self.history.add(self.now, Subject::Actor(id), "pending", || format!("created by {from:?}"));
+        self.history.add(self.now, Subject::Actor(id), "pending", ("created by", from));
         self.enqueue_actor(id, effects);
         if let Some(Kill { by, no_restart }) = early.kill {
             self.kill_actor(by, id, no_restart, effects);
@@ -81,7 +81,7 @@ impl Controller {
             let state = ActorState::Dead { error: died(format!("The actor was not created: {reason}.")) };
             send(effects, watcher, FromController::ActorState { actor, state });
         }
-        self.history.add(self.now, Subject::Actor(actor), "refused", || reason.clone());
+        self.history.add(self.now, Subject::Actor(actor), "refused", reason.clone());
         send(effects, actor.creator, FromController::CreateRefused { actor, reason });
     }
 
@@ -126,7 +126,7 @@ impl Controller {
         actor.phase = Phase::Starting { start, worker: None };
         let (spec, restarts) = (actor.spec.clone(), actor.restarts);
         order(effects, host, ToHost::StartActor { start, spec, restarts, gpus });
-        self.history.add(self.now, Subject::Actor(id), "starting", || format!("resources free on {host:?}"));
+        self.history.add(self.now, Subject::Actor(id), "starting", format!("resources free on {host:?}"));
     }
 
     pub(super) fn actor_started(&mut self, start: LeaseId, worker: ProcId, pid: u32) {
@@ -150,7 +150,7 @@ impl Controller {
 
     pub(super) fn actor_start_failed(&mut self, start: LeaseId, reason: &str, effects: &mut Effects) {
         let Some(hold) = self.holds.get(start).cloned() else { return };
-        self.release(start, reason);
+        self.release(start, reason.to_owned());
         let For::Actor { actor: id } = hold.whom else { return };
         let Some(actor) = self.actors.get(id).filter(|actor| actor.start() == Some(start)) else { return };
         match actor.phase.clone() {
@@ -194,7 +194,7 @@ impl Controller {
         }
         match error {
             None => {
-                self.history.add(self.now, Subject::Actor(id), "alive", || format!("in {from:?}"));
+                self.history.add(self.now, Subject::Actor(id), "alive", ("in", from));
                 self.announce(id, effects);
             }
             Some(error) => {
@@ -366,7 +366,7 @@ impl Controller {
                 let Some(actor) = self.actors.get_mut(id) else { return };
                 actor.restarts = actor.restarts.saturating_add(1);
                 self.enqueue_actor(id, effects);
-                self.history.add(self.now, Subject::Actor(id), "restarting", || "its worker died".to_owned());
+                self.history.add(self.now, Subject::Actor(id), "restarting", "its worker died");
                 self.announce(id, effects);
             }
         }
@@ -387,19 +387,20 @@ impl Controller {
                 send(effects, *watcher, FromController::ActorState { actor: id, state: state.clone() });
             }
         }
-        self.history.add(self.now, Subject::Actor(id), "dead", || match &state {
+        let why = match &state {
             ActorState::Dead { error } if error.kind != ErrorKind::ActorInit => {
                 String::from_utf8_lossy(&error.payload).into_owned()
             }
             _ => "its constructor raised".to_owned(),
-        });
+        };
+        self.history.add(self.now, Subject::Actor(id), "dead", why);
         self.actors.bury(actor.info(state));
     }
 
-    fn set_phase(&mut self, id: ActorId, phase: Phase, why: &str) {
+    fn set_phase(&mut self, id: ActorId, phase: Phase, why: &'static str) {
         if let Some(actor) = self.actors.get_mut(id) {
             actor.phase = phase;
-            self.history.add(self.now, Subject::Actor(id), "ending", || why.to_owned());
+            self.history.add(self.now, Subject::Actor(id), "ending", why);
         }
     }
 

@@ -215,7 +215,7 @@ impl Controller {
                     known.pid = pid;
                     known.driver = driver;
                 }
-                self.history.add(self.now, Subject::Proc(proc), "started", || format!("pid {pid}"));
+                self.history.add(self.now, Subject::Proc(proc), "started", format!("pid {pid}"));
             }
             FromHost::LeaseBound { lease, worker } => self.lease_bound(lease, worker, effects),
             FromHost::LeaseFailed { lease, reason } => self.lease_failed(lease, &reason),
