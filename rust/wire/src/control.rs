@@ -292,8 +292,10 @@ pub enum FromAgent {
     },
     /// Memory is short: give back what is free.
     TrimHeap,
-    /// `dead` is gone. Say which blocks homed at `dead` you own or read (`owned`), and which blocks
-    /// homed at you belong to objects owned by `dead` that you know no other reader of (`homed`).
+    /// `dead` is gone, and the agent looks after its memory. Say which blocks you need that only the
+    /// agent can look after now (`owned`: your objects in its heap, and its objects that you read, in
+    /// any heap); each goes to the agent by [`crate::Message::FreeBlocks`] when you are done with it. And
+    /// say which blocks of your own heap hold objects of `dead` (`homed`).
     Inventory {
         dead: ProcId,
     },

@@ -94,6 +94,8 @@ pub struct Process {
     executor: executor::Executor,
     watched: HashSet<ProcId>,
     dead: HashSet<ProcId>,
+    /// Dead processes of this host whose memory the agent has taken over.
+    buried: HashSet<ProcId>,
     next_seq: u64,
     next_actor: u32,
     /// Holds given back and holds registered, gathered per owner while one event is handled.
@@ -116,6 +118,7 @@ impl Process {
             executor: executor::Executor::default(),
             watched: HashSet::default(),
             dead: HashSet::default(),
+            buried: HashSet::default(),
             next_seq: 1,
             next_actor: 1,
             releases: HashMap::default(),

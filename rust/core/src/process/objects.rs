@@ -189,14 +189,25 @@ impl Process {
         self.settle(fx);
     }
 
-    /// Blocks cut from `home`'s heap that this process owns or may be reading.
-    #[must_use]
-    pub fn blocks_homed_at(&self, home: ProcId) -> Vec<Block> {
-        let block = |entry: &Entry| match entry.value {
-            Some(Value::Stored(block)) if block.home == home => Some(block),
+    /// `dead` has ended, and its host's agent takes over its memory. Answers the blocks that this
+    /// process needs and that nobody but the agent can look after now: its own objects in `dead`'s heap,
+    /// and objects of `dead` that it reads, in whosever heap. Each goes to the agent when it is done with.
+    pub fn claim_blocks(&mut self, dead: ProcId) -> Vec<Block> {
+        self.buried.insert(dead);
+        let me = self.me;
+        let claim = |(id, entry): (&ObjectId, &Entry)| match entry.value {
+            Some(Value::Stored(block)) if id.owner == dead || (id.owner == me && block.home == dead) => {
+                Some(block)
+            }
             _ => None,
         };
-        self.objects.entries.values().filter_map(block).collect()
+        let mut blocks: Vec<_> = self.objects.entries.iter().filter_map(claim).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    fn is_gone(&self, proc: ProcId) -> bool {
+        self.dead.contains(&proc) || self.buried.contains(&proc)
     }
 
     /// Asks the owner for the value, once. A borrowed object has a live owner or becomes an error.
@@ -434,6 +445,10 @@ impl Process {
             if let Some(Value::Stored(block)) = entry.value {
                 self.free(block, fx);
             }
+        } else if self.buried.contains(&object.owner) {
+            if let Some(Value::Stored(block)) = entry.value {
+                self.frees.entry(ProcId::agent(block.host())).or_default().push(block);
+            }
         } else if entry.registered > 0 && !self.dead.contains(&object.owner) {
             self.releases.entry(object.owner).or_default().push((object, entry.registered));
         }
@@ -444,7 +459,7 @@ impl Process {
             fx.push(Effect::Free { block });
             return;
         }
-        let home = if self.dead.contains(&block.home) { ProcId::agent(block.host()) } else { block.home };
+        let home = if self.is_gone(block.home) { ProcId::agent(block.host()) } else { block.home };
         self.frees.entry(home).or_default().push(block);
     }
 

@@ -1,6 +1,5 @@
 //! The helper thread: reads the mail while no thread of the process waits, and keeps the timers.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -46,11 +45,5 @@ fn turn(weak: &Weak<Proc>, outcome: WaitOutcome) -> Option<Option<Duration>> {
             std::thread::sleep(COALESCE);
         }
     }
-    proc.helper_due.store(u64::MAX, Ordering::SeqCst);
-    let due = proc.with_core(|core, now, fx| {
-        core.tick(now, fx);
-        core.next_deadline()
-    });
-    let now = proc.clock.now();
-    Some(due.map(|due| Duration::from_nanos(due.saturating_sub(now))))
+    Some(proc.keep_time())
 }

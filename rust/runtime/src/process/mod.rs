@@ -16,6 +16,7 @@ mod wait;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use foldhash::HashMap;
@@ -254,7 +255,7 @@ impl Proc {
                 self.send_locked(state, self.agent, &Message::ToAgent(ToAgent::ShrinkHeap { extents }));
             }
             FromAgent::Inventory { dead } => {
-                let owned = state.core.blocks_homed_at(dead);
+                let owned = state.core.claim_blocks(dead);
                 let homed = self.store.lock().lent_to(dead);
                 let answer = ToAgent::Inventory { dead, owned, homed };
                 self.send_locked(state, self.agent, &Message::ToAgent(answer));
@@ -393,6 +394,18 @@ impl Proc {
     #[must_use]
     pub fn exit_requested(&self) -> Option<ExitReason> {
         *self.exit.lock()
+    }
+
+    /// Does what is due. Answers how long there is nothing to do; None: for ever.
+    fn keep_time(&self) -> Option<Duration> {
+        let mut state = self.state.lock();
+        let State { core, effects, .. } = &mut *state;
+        let now = self.clock.now();
+        core.tick(now, effects);
+        self.carry_out(&mut state);
+        let due = state.core.next_deadline();
+        self.helper_due.store(due.unwrap_or(u64::MAX), Ordering::SeqCst);
+        due.map(|due| Duration::from_nanos(due.saturating_sub(now)))
     }
 
     /// The helper must wake in time for the core's next deadline.
