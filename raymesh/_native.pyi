@@ -271,8 +271,6 @@ class AsyncCalls:
         """The process is to end once its calls have."""
 
     def method(self, name: str) -> Callable[..., Any]: ...
-    def enter(self, token: int | None) -> None:
-        """Set the call that this thread runs, for ``context``."""
 
 def run_worker(
     proc_id: int,

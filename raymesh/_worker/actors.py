@@ -7,9 +7,13 @@ import inspect
 import selectors
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from raymesh import _native
+
+current_call: ContextVar[int] = ContextVar("raymesh_call", default=0)
+"""Token of the call that an asyncio task works for."""
 
 _ASYNC_CONCURRENCY = 1000
 """Calls at once in an async actor that does not say otherwise (Ray's default)."""
@@ -130,8 +134,7 @@ async def _run_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None,
 ) -> None:
-    # A coroutine that has not been interrupted has the thread to itself: then nothing is to be undone.
-    calls.enter(token)
+    current_call.set(token)
     try:
         result = calls.method(name)(*args, **(kwargs or {}))
         if inspect.isawaitable(result):
@@ -142,5 +145,3 @@ async def _run_call(
         calls.failed(token, error)
     else:
         calls.done(token, result)
-    finally:
-        calls.enter(None)

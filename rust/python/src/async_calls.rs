@@ -64,6 +64,7 @@ impl AsyncCalls {
             match unpacked {
                 Ok((args, kwargs)) => {
                     let token = self.next.fetch_add(1, Ordering::Relaxed);
+                    context::enter_interleaved(token, running_call(call, construction::method_name(name)));
                     taken.push((token, name.clone(), args, kwargs));
                     self.running.lock().insert(token, (incoming, Instant::now()));
                 }
@@ -75,6 +76,7 @@ impl AsyncCalls {
 
     /// The call has returned `value`.
     fn done(&self, py: Python<'_>, token: u64, value: &Bound<'_, PyAny>) {
+        context::leave_interleaved(token);
         let Some((incoming, started)) = self.running.lock().remove(&token) else { return };
         let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
         match pack_results(py, &self.session, value, incoming.caller, &incoming.call) {
@@ -85,6 +87,7 @@ impl AsyncCalls {
 
     /// The call has raised `error`.
     fn failed(&self, py: Python<'_>, token: u64, error: Bound<'_, PyAny>) {
+        context::leave_interleaved(token);
         let Some((incoming, started)) = self.running.lock().remove(&token) else { return };
         let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
         reply_error(py, &self.session, &incoming.call, &PyErr::from_value(error), exec_us);
@@ -98,16 +101,5 @@ impl AsyncCalls {
     /// What `name` calls: a bound method, or one of the built-in ones.
     fn method<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         construction::method(py, name)
-    }
-
-    /// Sets what this thread runs; None ends it.
-    fn enter(&self, token: Option<u64>) {
-        let running = token.and_then(|token| {
-            let running = self.running.lock();
-            let (incoming, _) = running.get(&token)?;
-            let CallTarget::Method { name, .. } = &incoming.call.target else { return None };
-            Some(running_call(&incoming.call, construction::method_name(name)))
-        });
-        context::enter(running);
     }
 }

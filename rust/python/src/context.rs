@@ -1,6 +1,7 @@
 //! Where code runs: the task and actor of the current thread, and the process's identity.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,6 +35,9 @@ thread_local! {
     static RUNNING: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
 
+/// Calls that an event loop runs, by their tokens. Which one runs now only the loop's tasks know.
+static INTERLEAVED: Mutex<BTreeMap<u64, Running>> = Mutex::new(BTreeMap::new());
+
 static ACTOR: Mutex<Option<ActorContext>> = Mutex::new(None);
 
 /// Sets what this thread runs; answers what it ran before.
@@ -41,9 +45,28 @@ pub(crate) fn enter(running: Option<Running>) -> Option<Running> {
     RUNNING.with(|cell| std::mem::replace(&mut *cell.borrow_mut(), running))
 }
 
+/// An event loop runs this call from now on.
+pub(crate) fn enter_interleaved(token: u64, running: Running) {
+    INTERLEAVED.lock().insert(token, running);
+}
+
+pub(crate) fn leave_interleaved(token: u64) {
+    INTERLEAVED.lock().remove(&token);
+}
+
 /// Whether this thread runs a call, and so holds CPUs.
 pub(crate) fn in_call() -> bool {
-    RUNNING.with(|cell| cell.borrow().is_some())
+    RUNNING.with(|cell| cell.borrow().is_some()) || !INTERLEAVED.lock().is_empty()
+}
+
+/// What runs here: in an event loop, the call that the current asyncio task belongs to.
+fn running(py: Python<'_>) -> PyResult<Option<Running>> {
+    let own = RUNNING.with(|cell| cell.borrow().clone());
+    if own.is_some() || INTERLEAVED.lock().is_empty() {
+        return Ok(own);
+    }
+    let token = py.import("raymesh._worker.actors")?.getattr("current_call")?.call_method1("get", (0,))?;
+    Ok(INTERLEAVED.lock().get(&token.extract()?).cloned())
 }
 
 pub(crate) fn become_actor(actor: ActorContext) {
@@ -74,7 +97,7 @@ pub(crate) fn context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let mut worker = node_bytes(me.host(), &session.name);
     worker[16..24].copy_from_slice(&me.as_u64().to_be_bytes());
     out.set_item("worker_id", PyBytes::new(py, &worker))?;
-    let running = RUNNING.with(|cell| cell.borrow().clone());
+    let running = running(py)?;
     let task = running.as_ref().and_then(|running| running.task);
     out.set_item("task_id", task.map(|task| PyBytes::new(py, &task.to_ray_bytes(session.job))))?;
     out.set_item("task_name", running.as_ref().map_or("", |running| &running.task_name))?;
