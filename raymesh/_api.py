@@ -130,8 +130,6 @@ def wait(
         raise ValueError(
             "num_returns cannot be greater than the number of ray_waitables provided to ray.wait."
         )
-    if len(ray_waitables) > 1 and len(set(ray_waitables)) < len(ray_waitables):
-        raise ValueError("Wait requires a list of unique ray_waitables.")
     try:
         return _native.wait(ray_waitables, int(num_returns), timeout, fetch_local)
     except TypeError as error:

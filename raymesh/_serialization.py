@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from raymesh import _native
+
 _PROTOCOL = 5
 
 _custom: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
@@ -31,6 +33,8 @@ def _pickler_class() -> type[pickle.Pickler]:
     class Pickler(cloudpickle.Pickler):
         def reducer_override(self, obj: Any) -> Any:
             cls = type(obj)
+            if cls is _native.ObjectRef:
+                return obj.__reduce__()
             if cls in _custom:
                 serialize, deserialize = _custom[cls]
                 return _apply, (deserialize, serialize(obj))

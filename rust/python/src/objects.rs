@@ -1,6 +1,7 @@
 //! `get`, `put`, `wait`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
@@ -181,7 +182,7 @@ pub(crate) fn wait<'py>(
     let _ = fetch_local;
     let session = session::ensure(py)?;
     let limit = self::timeout(timeout)?;
-    let mut ready = first_ready(refs, num_returns)?;
+    let mut ready = checked_ready(&session, refs, num_returns)?;
     if ready.len() < num_returns && limit != Some(Duration::ZERO) {
         let flags = flags_of(&session, refs)?;
         wait_for(py, &session, limit, |waiting| session.proc.wait_some(waiting, &flags, num_returns))?;
@@ -193,6 +194,23 @@ pub(crate) fn wait<'py>(
         ready = first_ready(refs, num_returns)?;
     }
     split(py, refs, &ready)
+}
+
+/// As [`first_ready`], and looks at all: that they are references, and different ones.
+fn checked_ready(session: &Session, refs: &Bound<'_, PyList>, count: usize) -> PyResult<Vec<usize>> {
+    static LISTS: AtomicU64 = AtomicU64::new(1);
+    let list = LISTS.fetch_add(1, Ordering::Relaxed);
+    let mut ready = Vec::new();
+    for (index, item) in refs.iter().enumerate() {
+        let flag = item.cast_exact::<ObjectRef>()?.get().flag_in(session)?;
+        if !flag.note_listed(list) {
+            return Err(PyValueError::new_err("Wait requires a list of unique ray_waitables."));
+        }
+        if ready.len() < count && flag.is_ready() {
+            ready.push(index);
+        }
+    }
+    Ok(ready)
 }
 
 /// Indices of the first `count` objects, in order, that are ready.

@@ -1,7 +1,7 @@
 //! Objects that this process owns or borrows: values and reference counts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::{HashMap, HashSet};
 use raymesh_wire::{Block, ErrorKind, ErrorValue, Message, ObjectId, ProcId, ToController, Value};
@@ -14,6 +14,8 @@ use super::{Effect, Process};
 pub struct Flag {
     id: ObjectId,
     ready: AtomicBool,
+    /// The last list that it was found in.
+    listed: AtomicU64,
 }
 
 impl Flag {
@@ -25,6 +27,13 @@ impl Flag {
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// Notes that it stands in the list of this number. False: it was noted there already. Numbers are
+    /// not used twice; of lists that threads walk at the same time, some second mentions may be missed.
+    #[must_use]
+    pub fn note_listed(&self, list: u64) -> bool {
+        self.listed.swap(list, Ordering::Relaxed) != list
     }
 }
 
@@ -70,7 +79,7 @@ pub(super) struct Objects {
 impl Objects {
     fn entry(&mut self, id: ObjectId) -> &mut Entry {
         self.entries.entry(id).or_insert_with(|| Entry {
-            flag: Arc::new(Flag { id, ready: AtomicBool::new(false) }),
+            flag: Arc::new(Flag { id, ready: AtomicBool::new(false), listed: AtomicU64::new(0) }),
             local: 0,
             registered: 0,
             asked: false,
