@@ -119,7 +119,7 @@ def as_json(
                 "raymesh": result.raymesh,
                 "ray_median": result.medians[0],
                 "raymesh_median": result.medians[1],
-                "ratio": result.ratio,
+                "ratio": result.ratio if result.ratio != float("inf") else None,
                 "reached": result.reached,
                 "failures": {system.value: text for system, text in result.failures.items()},
             }
