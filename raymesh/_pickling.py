@@ -28,8 +28,11 @@ def dump_definition(definition: Any, what: str, name: str) -> bytes:
     """The pickled definition. `what` is "function" or "actor class"."""
     from raymesh import cloudpickle
 
+    from raymesh import _sources
+
     try:
-        data: bytes = cloudpickle.dumps(definition, protocol=5)
+        with _sources.as_in_driver(definition.__module__):
+            data: bytes = cloudpickle.dumps(definition, protocol=5)
     except Exception as error:
         raise TypeError(
             f"Could not serialize the {what} {name}: {error}\n{explain(definition)}"

@@ -154,11 +154,12 @@ def _start(
     host_name: str,
     show_output: bool,
 ) -> None:
-    from raymesh import _machine, _preload
+    from raymesh import _machine, _preload, _sources
     from raymesh._output import Printer
 
     global _driver, _at_exit
     cpus = int(host.resources.get("CPU", 0))
+    _sources.runtime_started()
     _native.start_driver(
         resources=host.resources,
         object_store_memory=host.object_store_memory,
