@@ -260,7 +260,10 @@ class AsyncCalls:
         """Readable when calls have arrived."""
 
     def spin(self) -> bool:
-        """Wait a moment for mail without sleeping. True if some came."""
+        """Wait a moment for mail. False: none came; sleep on the descriptor, then call ``back``."""
+
+    def back(self) -> None:
+        """The caller is awake again."""
 
     def take(self) -> list[tuple[int, str, tuple[Any, ...], dict[str, Any] | None]]:
         """Calls that have arrived: ``(token, method, args, kwargs)``; finish each by its token."""

@@ -70,19 +70,24 @@ def run(actor: _native.Construction, max_concurrency: int) -> bool:
 class _Selector(selectors.EpollSelector):
     """Looks at the mailbox before it sleeps: a call that follows at once needs no wake-up."""
 
-    def __init__(self, glance: Callable[[], bool]) -> None:
+    def __init__(self, calls: _native.AsyncCalls) -> None:
         super().__init__()
-        self._glance = glance
+        self._calls = calls
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if (timeout is None or timeout > 0) and self._glance():
-            timeout = 0
-        return super().select(timeout)
+        if timeout is not None and timeout <= 0:
+            return super().select(timeout)
+        if self._calls.spin():
+            return super().select(0)
+        try:
+            return super().select(timeout)
+        finally:
+            self._calls.back()
 
 
 def _run_loop(actor: _native.Construction, max_concurrency: int) -> None:
     calls = _native.AsyncCalls()
-    loop = asyncio.SelectorEventLoop(_Selector(calls.spin))
+    loop = asyncio.SelectorEventLoop(_Selector(calls))
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(_serve(loop, actor, calls, max_concurrency))

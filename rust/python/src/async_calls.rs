@@ -48,9 +48,14 @@ impl AsyncCalls {
         self.event.as_raw_fd()
     }
 
-    /// Waits a moment for mail, without sleeping if it comes at once. True if some came.
+    /// Waits a moment for mail. False: none came, and the caller is about to sleep on the descriptor;
+    /// [`Self::back`] ends that.
     fn spin(&self, py: Python<'_>) -> bool {
         py.detach(|| self.session.proc.glance())
+    }
+
+    fn back(&self) {
+        self.session.proc.back();
     }
 
     /// Calls that have arrived: `(token, method, args, kwargs)`. Finish each by its token.

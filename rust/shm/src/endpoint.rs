@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use raymesh_sys::fork::ForkMark;
-use raymesh_wire::ProcId;
+use raymesh_wire::{ProcId, TaskId};
 
 use crate::doorbell::Doorbell;
 use crate::layout::MailboxHeader;
@@ -54,6 +54,8 @@ pub struct Endpoint {
     helper_answered: AtomicU32,
     /// Counts what the main thread does with mail: how the helper knows that it is not needed.
     activity: AtomicU32,
+    /// The main thread sleeps elsewhere.
+    away: AtomicBool,
     spinner: Spinner,
 }
 
@@ -89,6 +91,7 @@ impl Endpoint {
             helper_kicks: AtomicU32::new(0),
             helper_answered: AtomicU32::new(0),
             activity: AtomicU32::new(0),
+            away: AtomicBool::new(false),
             spinner: Spinner::new(),
         }
     }
@@ -143,6 +146,16 @@ impl Endpoint {
         let delivered = outboxes.send(self, after, to, message);
         self.outboxed.store(outboxes.len(), Ordering::Release);
         delivered
+    }
+
+    /// Notes that this process begins a call, for [`Segment::last_call`] should it die of it.
+    pub fn begin_call(&self, task: TaskId) {
+        self.my_mailbox().call.begin(task);
+    }
+
+    /// Notes that the call has ended and that its reply is sent.
+    pub fn end_call(&self) {
+        self.my_mailbox().call.end();
     }
 
     /// Bytes that wait in outboxes: for the sender's own restraint.

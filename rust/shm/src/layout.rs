@@ -10,6 +10,7 @@
 use raymesh_sys::PAGE;
 use raymesh_wire::{HostId, ProcId};
 
+use crate::call_note::CallNote;
 use crate::doorbell::Doorbell;
 use crate::lock::OwnerLock;
 use crate::starved::Starved;
@@ -17,7 +18,7 @@ use crate::sync::{AtomicU32, AtomicU64, Line};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"raymesh\0");
 /// Of this layout and of the protocols on it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Ring of the agent and of the driver: everybody talks to them.
 pub const LARGE_RING: usize = 1 << 20;
@@ -116,6 +117,8 @@ pub struct MailboxHeader {
     pub waking: Line<AtomicU32>,
     /// Senders that wait for room in this ring.
     pub starved: Line<Starved>,
+    /// What this process runs.
+    pub call: Line<CallNote>,
 }
 
 /// A process as the owner of a mailbox: never 0.

@@ -6,6 +6,7 @@
 //! - [`doorbell`]: who is woken when, and how no wake-up is lost; [`starved`]: senders that wait for
 //!   room; [`spin`]: how many may spin.
 //! - [`endpoint`]: what a process uses: send, drain, wait.
+//! - [`call_note`]: what a process runs, to be read when it has died.
 //!
 //! Objects:
 //! - [`arena`]: reading and writing blocks, bringing memory in and giving it back.
@@ -18,6 +19,7 @@
 // Spinning and parking are about time; nothing here depends on the order of a hash map.
 #![allow(clippy::disallowed_methods)]
 
+mod call_note;
 mod doorbell;
 mod lock;
 mod starved;

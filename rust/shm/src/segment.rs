@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use raymesh_sys::futex::wake_all;
 use raymesh_sys::{Mapping, memfd};
+use raymesh_wire::control::LastCall;
 use raymesh_wire::{HostId, ProcId};
 
 use crate::doorbell::{Doorbell, Wake};
@@ -165,6 +166,14 @@ impl Segment {
         self.ring_of(proc).is_some_and(|ring| ring.is_owned_by(proc))
     }
 
+    /// Agent: what `proc`, which has died, ran last ([`crate::Endpoint::begin_call`]). Ask before its
+    /// mailbox is closed.
+    #[must_use]
+    pub fn last_call(&self, proc: ProcId) -> LastCall {
+        let ring = self.ring_of(proc).filter(|ring| ring.is_owned_by(proc));
+        ring.map_or(LastCall::Unknown, |ring| ring.mailbox.call.read())
+    }
+
     /// Agent: opens the mailbox of `proc`, empty.
     ///
     /// # Errors
@@ -216,6 +225,7 @@ impl Segment {
         mailbox.nudge.store(0, Ordering::Relaxed);
         mailbox.waking.store(0, Ordering::Relaxed);
         mailbox.doorbell.reset();
+        mailbox.call.clear();
         if mailbox.producers.lock.unlock() {
             self.wake_starved(ring, ProcId::AGENT_SLOT, None);
         }

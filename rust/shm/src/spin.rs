@@ -17,7 +17,7 @@ const FULL: u32 = 70_000;
 const PROBE: u32 = 140_000;
 /// Waits from one probe to the next: at first, and at most.
 const PROBE_EVERY: u32 = 16;
-const PROBE_AT_LEAST_EVERY: u32 = 1024;
+const PROBE_AT_LEAST_EVERY: u32 = 64;
 /// A gap this long between two looks at the clock: something else took the core.
 const PREEMPTED: Duration = Duration::from_micros(100);
 /// Looks before the first look at the clock; they need no token.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId};
+use crate::ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
 use crate::resources::ResourceSet;
 use crate::value::{Block, ErrorValue, Value};
 
@@ -142,7 +142,7 @@ pub enum FromController {
     },
     Died {
         proc: ProcId,
-        cause: DeathCause,
+        death: Death,
     },
     Cluster {
         request: RequestId,
@@ -250,8 +250,7 @@ pub enum FromHost {
     },
     Died {
         proc: ProcId,
-        pid: u32,
-        cause: DeathCause,
+        death: Death,
     },
     /// Bytes of the object arena that are leased to heaps.
     Usage {
@@ -375,6 +374,36 @@ pub struct ActorInfo {
 pub struct ActorNotFound {
     /// Namespaces that do have an actor of this name.
     pub elsewhere: Vec<String>,
+}
+
+/// The end of a process, and what can be said of its last moments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    pub cause: DeathCause,
+    /// 0: not known.
+    pub pid: u32,
+    pub last_call: LastCall,
+    /// The last few lines that it printed; empty if it printed nothing or nobody knows.
+    pub last_output: String,
+}
+
+impl From<DeathCause> for Death {
+    /// A death of which no more than its cause is known.
+    fn from(cause: DeathCause) -> Self {
+        Self { cause, pid: 0, last_call: LastCall::Unknown, last_output: String::new() }
+    }
+}
+
+/// The last call that a process began on its main thread. Calls run in the order in which they arrive:
+/// what arrived after it was not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LastCall {
+    Unknown,
+    None,
+    /// It had not ended.
+    Running(TaskId),
+    /// It had ended, and its reply was on its way.
+    Finished(TaskId),
 }
 
 /// How a process ended.

@@ -3,13 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use raymesh_shm::WaitOutcome;
-
 use super::Proc;
-
-/// After mail the helper looks again at this interval instead of asking to be woken for each message:
-/// a busy process pays for its helper at most so often.
-const COALESCE: Duration = Duration::from_micros(500);
 
 pub(super) fn spawn(proc: &Arc<Proc>) -> std::io::Result<()> {
     let endpoint = Arc::clone(&proc.endpoint);
@@ -21,8 +15,8 @@ pub(super) fn spawn(proc: &Arc<Proc>) -> std::io::Result<()> {
             raymesh_sys::signals::block_all();
             let mut timeout = None;
             loop {
-                let outcome = endpoint.helper_wait(timeout);
-                match turn(&weak, outcome) {
+                endpoint.helper_wait(timeout);
+                match turn(&weak) {
                     Some(next) => timeout = next,
                     None => return,
                 }
@@ -32,18 +26,11 @@ pub(super) fn spawn(proc: &Arc<Proc>) -> std::io::Result<()> {
 }
 
 /// One round of work. Answers how long to sleep at most; None: the process's runtime is over.
-fn turn(weak: &Weak<Proc>, outcome: WaitOutcome) -> Option<Option<Duration>> {
+fn turn(weak: &Weak<Proc>) -> Option<Option<Duration>> {
     let proc = weak.upgrade()?;
     if proc.is_stopping() {
         return None;
     }
     proc.drain();
-    if outcome == WaitOutcome::Mail {
-        std::thread::sleep(COALESCE);
-        while proc.endpoint.has_mail() {
-            proc.drain();
-            std::thread::sleep(COALESCE);
-        }
-    }
     Some(proc.keep_time())
 }

@@ -172,11 +172,20 @@ impl Proc {
         })
     }
 
-    /// Spins for mail as a wait does, but does not sleep. True if some came.
+    /// Spins for mail as a wait does, but does not sleep. False: none came, and the caller is about to
+    /// sleep elsewhere, until [`Proc::back`].
     pub fn glance(&self) -> bool {
         let came = self.endpoint.attend().glance();
+        if !came {
+            self.endpoint.set_away(true);
+        }
         self.drain();
         came
+    }
+
+    /// The thread that slept elsewhere is awake.
+    pub fn back(&self) {
+        self.endpoint.set_away(false);
     }
 
     /// Takes what mail there is about `flags`, without waiting.

@@ -106,6 +106,12 @@ impl Endpoint {
         Attend { endpoint: self, answered: Cell::new(self.kicks.load(Ordering::SeqCst)) }
     }
 
+    /// Whether the main thread sleeps where mail does not wake it, as in an event loop: then the helper
+    /// comes at once.
+    pub fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
     /// Makes every attending thread of this process look again at what it waits for.
     pub fn kick(&self) {
         if self.is_forked() {
@@ -150,7 +156,7 @@ impl Endpoint {
             }
             bell.disarm_helper();
             let now = self.activity.load(Ordering::Relaxed);
-            if now == seen {
+            if now == seen || self.away.load(Ordering::SeqCst) {
                 return WaitOutcome::Mail;
             }
             seen = now;
