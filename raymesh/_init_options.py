@@ -134,6 +134,11 @@ def host(
     available = _machine.memory_available()
     if object_store_memory is None:
         object_store_memory = _machine.object_store_memory(available)
+    elif isinstance(object_store_memory, bool) or not isinstance(object_store_memory, int | float):
+        raise TypeError(
+            f"object_store_memory is a number of bytes, got {object_store_memory!r}. "
+            "For one GiB, pass object_store_memory=1 << 30."
+        )
     elif object_store_memory < MINIMUM_STORE:
         raise ValueError(
             f"Attempting to cap object store memory usage at {object_store_memory} bytes, but "
@@ -157,6 +162,10 @@ def host(
 
 
 def _check_amounts(num_cpus: Any, num_gpus: Any, resources: Any) -> None:
+    if resources is not None and not isinstance(resources, Mapping):
+        raise TypeError(
+            f"resources is a dict of amounts by name, such as {{'license': 2}}, got {resources!r}."
+        )
     for name in resources or {}:
         if name in RESERVED:
             raise AssertionError(

@@ -26,9 +26,7 @@ class Part(NamedTuple):
 
 def dump_definition(definition: Any, what: str, name: str) -> bytes:
     """The pickled definition. `what` is "function" or "actor class"."""
-    from raymesh import cloudpickle
-
-    from raymesh import _sources
+    from raymesh import _sources, cloudpickle
 
     try:
         with _sources.as_in_driver(definition.__module__):

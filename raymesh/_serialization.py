@@ -60,30 +60,49 @@ def warm_up() -> None:
     _pickler_class()
 
 
-_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+_MOST_PARTS = 64
+"""Parts of a value that are looked at to find out whether it is plain."""
 
 
-def _is_plain(value: Any, depth: int = 4) -> bool:
-    """Whether the plain C pickler surely handles it: containers of numbers and text."""
-    cls = type(value)
-    if cls in _PLAIN:
-        return True
-    if depth == 0:
-        return False
-    if cls is list or cls is tuple:
-        return len(value) <= 16 and all(_is_plain(item, depth - 1) for item in value)
-    if cls is dict:
-        return len(value) <= 16 and all(
-            _is_plain(k, 0) and _is_plain(v, depth - 1) for k, v in value.items()
-        )
-    return False
+def _is_plain(value: Any) -> bool:
+    """Whether the C pickler alone surely handles it: numbers, text, arrays, containers of these."""
+    numpy = sys.modules.get("numpy")
+    array = numpy.ndarray if numpy is not None else None
+    pending = [value]
+    for _ in range(_MOST_PARTS):
+        if not pending:
+            return True
+        part = pending.pop()
+        cls = type(part)
+        if cls in _SCALARS:
+            continue
+        if cls is list or cls is tuple:
+            if len(part) > _MOST_PARTS:
+                return False
+            pending += part
+        elif cls is dict:
+            if len(part) > _MOST_PARTS:
+                return False
+            pending += part
+            pending += part.values()
+        elif cls is array:
+            if part.dtype.hasobject or array in _custom:
+                return False
+        elif cls is not _native.ObjectRef:
+            return False
+    return not pending
 
 
 def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
-    """The pickle of ``value`` and the buffers that belong beside it."""
-    if _is_plain(value):
-        return pickle.dumps(value, _PROTOCOL), []
+    """The pickle of ``value`` and the buffers that belong beside it.
+
+    Raises TypeError that names the parts which do not pickle.
+    """
     buffers: list[pickle.PickleBuffer] = []
+    if _is_plain(value):
+        return pickle.dumps(value, _PROTOCOL, buffer_callback=_collect(buffers)), buffers
     file = io.BytesIO()
     pickler = _pickler_class()(file, protocol=_PROTOCOL, buffer_callback=_collect(buffers))
     try:

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import selectors
 import threading
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
