@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use raymesh_core::process::{Flag, TaskSpec};
-use raymesh_wire::{FunctionId, ResourceSet};
+use raymesh_wire::{Call, CallTarget, FunctionId, ResourceSet};
 
 use crate::call;
 use crate::object_ref::ObjectRef;
@@ -25,6 +25,17 @@ pub(crate) fn name_of(id: FunctionId) -> String {
         .as_ref()
         .and_then(|names| names.get(&id))
         .map_or_else(|| "unknown".to_owned(), ToString::to_string)
+}
+
+/// What people call a task that this process has submitted: as they wrote it, without its module.
+pub(crate) fn task_name(call: &Call) -> String {
+    match &call.target {
+        CallTarget::Method { name, .. } => name.clone(),
+        CallTarget::Function { function, .. } => match crate::worker::options_name(call) {
+            Some(name) => name.to_owned(),
+            None => name_of(*function).rsplit('.').next().unwrap_or_default().to_owned(),
+        },
+    }
 }
 
 /// A function's or class's body as the cluster keeps it: its name, then the pickle.

@@ -44,6 +44,7 @@ pub(crate) const fn job() -> JobId {
 
 impl Session {
     fn new(proc: Arc<Proc>, name: String, namespace: String, agent: Option<Agent>) -> Self {
+        proc.with_core(|core, _, _| core.name_calls(crate::function::task_name));
         Self {
             worker: agent.is_none(),
             proc,

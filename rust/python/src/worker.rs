@@ -272,7 +272,7 @@ pub(crate) fn pack_results(
 
 pub(crate) fn reply(session: &Session, call: &Call, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
     let held: Vec<_> = returns.iter().flat_map(|item| item.refs.iter().copied()).collect();
-    session.proc.with_core(|core, _, fx| core.finish(call.task, status, exec_us, returns, fx));
+    session.proc.finish(call.task, status, exec_us, returns);
     session.proc.release_all(&held);
 }
 
@@ -329,7 +329,7 @@ pub(crate) fn call_name(call: &Call) -> String {
     }
 }
 
-fn options_name(call: &Call) -> Option<&str> {
+pub(crate) fn options_name(call: &Call) -> Option<&str> {
     let (_, rest) = call.options.split_first()?;
     let (len, rest) = rest.split_at_checked(4)?;
     let name = rest.get(..u32::from_le_bytes(len.try_into().ok()?) as usize)?;

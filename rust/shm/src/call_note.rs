@@ -30,10 +30,11 @@ impl CallNote {
         self.call.store(task.seq << 1 | RUNNING, Ordering::Release);
     }
 
-    /// The call that was begun last has ended.
-    pub fn end(&self) {
-        let call = self.call.load(Ordering::Relaxed);
-        self.call.store(call & !RUNNING, Ordering::Release);
+    pub fn end(&self, task: TaskId) {
+        // Of calls that run at the same time only the last one is known.
+        if self.read() == LastCall::Running(task) {
+            self.call.store(task.seq << 1, Ordering::Release);
+        }
     }
 
     pub fn read(&self) -> LastCall {
@@ -51,3 +52,6 @@ impl CallNote {
         self.call.store(0, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

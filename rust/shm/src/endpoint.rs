@@ -150,12 +150,16 @@ impl Endpoint {
 
     /// Notes that this process begins a call, for [`Segment::last_call`] should it die of it.
     pub fn begin_call(&self, task: TaskId) {
-        self.my_mailbox().call.begin(task);
+        if !self.is_forked() {
+            self.my_mailbox().call.begin(task);
+        }
     }
 
     /// Notes that the call has ended and that its reply is sent.
-    pub fn end_call(&self) {
-        self.my_mailbox().call.end();
+    pub fn end_call(&self, task: TaskId) {
+        if !self.is_forked() {
+            self.my_mailbox().call.end(task);
+        }
     }
 
     /// Bytes that wait in outboxes: for the sender's own restraint.

@@ -19,7 +19,6 @@
 // Spinning and parking are about time; nothing here depends on the order of a hash map.
 #![allow(clippy::disallowed_methods)]
 
-mod call_note;
 mod doorbell;
 mod lock;
 mod starved;
@@ -27,6 +26,8 @@ mod sync;
 
 #[cfg(not(loom))]
 mod arena;
+#[cfg(not(loom))]
+mod call_note;
 #[cfg(not(loom))]
 mod endpoint;
 #[cfg(not(loom))]

@@ -3,7 +3,7 @@
 use raymesh_core::controller::{Effect as Decision, Event as ControllerEvent};
 use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
 use raymesh_core::process::{Effect, Lookup, Process};
-use raymesh_wire::control::{ActorSpec, DeathCause, ExitReason, FromHost, ToHost};
+use raymesh_wire::control::{ActorSpec, Death, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
     ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, Quantity, ResourceSet, ToController,
 };
@@ -241,15 +241,14 @@ impl World {
 
     /// The process ends, now.
     pub fn die(&mut self, id: ProcId, cause: DeathCause) {
-        if self.procs.remove(&id).is_none() {
-            return;
-        }
+        let Some(node) = self.procs.remove(&id) else { return };
         self.stats.deaths += 1;
         self.orphan_calls_of(id);
         if self.hosts.contains_key(&id.host()) {
             let at = self.now + self.rng.range(20 * MICRO, MILLI);
             let at = self.after_last_words(id, Node::Host(id.host()), at);
-            self.at(at, Happening::Noticed(id, cause));
+            let death = Death { last_call: node.process.last_call(), ..cause.into() };
+            self.at(at, Happening::Noticed(id, death));
         }
     }
 
@@ -291,8 +290,8 @@ impl World {
         }
     }
 
-    pub fn noticed(&mut self, id: ProcId, cause: DeathCause) {
-        self.host_event(id.host(), HostEvent::ProcDied { proc: id, cause });
+    pub fn noticed(&mut self, id: ProcId, death: Death) {
+        self.host_event(id.host(), HostEvent::ProcDied { proc: id, death });
     }
 
     pub fn fault(&mut self) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
 use raymesh_core::controller::Controller;
-use raymesh_wire::control::{ActorState, DeathCause, FromHost, ToHost};
+use raymesh_wire::control::{ActorState, Death, FromHost, ToHost};
 use raymesh_wire::{ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, ToController, Value};
 
 use crate::node::{HostNode, ProcNode};
@@ -52,7 +52,7 @@ pub enum Happening {
     /// The zygote forks, or cannot.
     Forks(ProcId),
     /// A process is gone; its host notices.
-    Noticed(ProcId, DeathCause),
+    Noticed(ProcId, Death),
     /// The user code of a process goes on.
     Step(ProcId),
     Fault,
@@ -217,7 +217,7 @@ impl World {
                 }
             }
             Happening::Forks(proc) => self.forks(proc),
-            Happening::Noticed(proc, cause) => self.noticed(proc, cause),
+            Happening::Noticed(proc, death) => self.noticed(proc, death),
             Happening::Step(proc) => self.step(proc),
             Happening::Fault => self.fault(),
             Happening::HostLost(host) => self.host_lost(host),

@@ -1,6 +1,6 @@
 //! Hosts that come and go, processes that die, and all that follows.
 
-use raymesh_wire::control::{DeathCause, ToHost};
+use raymesh_wire::control::{Death, DeathCause, ToHost};
 use raymesh_wire::{FromController, HostId, ProcId};
 
 use super::history::Subject;
@@ -66,7 +66,7 @@ impl Controller {
         }
         for proc in self.procs.host_lost(id) {
             let pid = self.procs.get(proc).map_or(0, |proc| proc.pid);
-            self.died(proc, pid, &DeathCause::HostLost, effects);
+            self.died(proc, &Death { pid, ..DeathCause::HostLost.into() }, effects);
         }
         // What had no worker yet is wanted still.
         for lease in self.holds.on_host(id) {
@@ -85,21 +85,22 @@ impl Controller {
     }
 
     /// A process has died: everything that it had, was or wanted ends with it.
-    pub(super) fn died(&mut self, id: ProcId, pid: u32, cause: &DeathCause, effects: &mut Effects) {
-        if self.procs.get(id).is_none() && self.procs.death(id).is_some() && *cause != DeathCause::HostLost {
+    pub(super) fn died(&mut self, id: ProcId, death: &Death, effects: &mut Effects) {
+        let known = self.procs.get(id).is_none() && self.procs.death(id).is_some();
+        if known && death.cause != DeathCause::HostLost {
             return;
         }
-        let mut proc = self.procs.bury(id, cause).unwrap_or_default();
-        let how = text::death(cause);
-        self.history.add(self.now, Subject::Proc(id), "dead", format!("pid {pid} {how}"));
+        let mut proc = self.procs.bury(id, death).unwrap_or_default();
+        let how = text::death(&death.cause);
+        self.history.add(self.now, Subject::Proc(id), "dead", format!("pid {} {how}", death.pid));
         if let Some(lease) = proc.hold {
-            self.hold_ends(lease, id, pid, cause, &mut proc.watchers, effects);
+            self.hold_ends(lease, id, death, &mut proc.watchers, effects);
         }
         for watcher in &proc.watchers {
             if let Some(watcher) = self.procs.get_mut(*watcher) {
                 watcher.watches.remove(&id);
             }
-            send(effects, *watcher, FromController::Died { proc: id, cause: cause.clone() });
+            send(effects, *watcher, FromController::Died { proc: id, death: death.clone() });
         }
         for watched in &proc.watches {
             if let Some(watched) = self.procs.get_mut(*watched) {
@@ -141,8 +142,7 @@ impl Controller {
         &mut self,
         lease: raymesh_wire::LeaseId,
         id: ProcId,
-        pid: u32,
-        cause: &DeathCause,
+        death: &Death,
         told: &mut std::collections::BTreeSet<ProcId>,
         effects: &mut Effects,
     ) {
@@ -155,7 +155,7 @@ impl Controller {
                     told.insert(caller);
                 }
             }
-            For::Actor { actor } => self.actor_worker_died(actor, lease, pid, cause, effects),
+            For::Actor { actor } => self.actor_worker_died(actor, lease, death, effects),
         }
     }
 

@@ -252,8 +252,8 @@ impl Controller {
     }
 
     pub(super) fn watch(&mut self, from: ProcId, proc: ProcId, effects: &mut Effects) {
-        if let Some(cause) = self.procs.death(proc) {
-            send(effects, from, FromController::Died { proc, cause });
+        if let Some(death) = self.procs.death(proc) {
+            send(effects, from, FromController::Died { proc, death });
             return;
         }
         if let Some(known) = self.procs.meet(proc) {

@@ -3,7 +3,7 @@
 //! Once it has a worker, its end is announced when the worker's death is known: what it had answered
 //! before is on its way by then. Its name is free as soon as its end is decided.
 
-use raymesh_wire::control::{ActorSpec, ActorState, DeathCause, ExitReason, ToHost};
+use raymesh_wire::control::{ActorSpec, ActorState, Death, ExitReason, ToHost};
 use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, HostId, LeaseId, ProcId};
 
 use super::actors::{Actor, Kill, Phase, Then};
@@ -325,8 +325,7 @@ impl Controller {
         &mut self,
         id: ActorId,
         start: LeaseId,
-        pid: u32,
-        cause: &DeathCause,
+        death: &Death,
         effects: &mut Effects,
     ) {
         let Some(actor) = self.actors.get(id).filter(|actor| actor.start() == Some(start)) else { return };
@@ -334,15 +333,16 @@ impl Controller {
             Phase::Ending { then, .. } => then,
             _ if restarts_left(actor) => Then::Restart,
             _ => {
-                let how = text::death(cause);
+                let (pid, how) = (death.pid, text::death(&death.cause));
                 let spent = match actor.restarts {
                     0 => String::new(),
                     1 => " It had been restarted once.".to_owned(),
                     n => format!(" It had been restarted {n} times."),
                 };
                 Then::Dead(died(format!(
-                    "The actor {} died because its worker process (pid {pid}) {how}.{spent}",
-                    actor.title()
+                    "The actor {} died because its worker process (pid {pid}) {how}.{spent}{}",
+                    actor.title(),
+                    text::last_output(&death.last_output)
                 )))
             }
         };

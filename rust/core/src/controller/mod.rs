@@ -34,7 +34,7 @@ mod reclaim;
 mod schedule;
 mod shapes;
 mod starvation;
-mod text;
+pub(crate) mod text;
 mod waits;
 
 #[cfg(test)]
@@ -221,7 +221,7 @@ impl Controller {
             FromHost::LeaseFailed { lease, reason } => self.lease_failed(lease, &reason),
             FromHost::ActorStarted { start, proc, pid } => self.actor_started(start, proc, pid),
             FromHost::ActorStartFailed { start, reason } => self.actor_start_failed(start, &reason, effects),
-            FromHost::Died { proc, pid, cause } => self.died(proc, pid, &cause, effects),
+            FromHost::Died { proc, death } => self.died(proc, &death, effects),
             FromHost::Usage { store_used } => {
                 if let Some(host) = self.hosts.get_mut(host) {
                     host.store_used = store_used;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use raymesh_wire::control::DeathCause;
+use raymesh_wire::control::{Death, DeathCause};
 use raymesh_wire::{ActorId, FunctionId, HostId, JobId, LeaseId, ProcId};
 
 use super::demand::Demand;
 
-/// How many deaths are remembered with their cause.
+/// How many deaths are remembered with what was told of them.
 const DEATHS: usize = 10_000;
 
 /// A living process, and all that ends with it.
@@ -45,7 +45,7 @@ pub(super) struct Procs {
     living: BTreeMap<ProcId, Proc>,
     /// Latest incarnation that has died, by mailbox slot. Whatever came before is dead as well.
     dead: BTreeMap<(HostId, u32), u32>,
-    causes: BTreeMap<ProcId, DeathCause>,
+    deaths: BTreeMap<ProcId, Death>,
     order: VecDeque<ProcId>,
     hosts: BTreeSet<HostId>,
 }
@@ -68,16 +68,16 @@ impl Procs {
     }
 
     /// How it died, if it did.
-    pub fn death(&self, id: ProcId) -> Option<DeathCause> {
+    pub fn death(&self, id: ProcId) -> Option<Death> {
         if self.living.contains_key(&id) {
             return None;
         }
         if !self.hosts.contains(&id.host()) {
-            return Some(DeathCause::HostLost);
+            return Some(DeathCause::HostLost.into());
         }
         let latest = self.dead.get(&(id.host(), id.slot()))?;
         (id.incarnation() <= *latest)
-            .then(|| self.causes.get(&id).cloned().unwrap_or(DeathCause::Exited { code: -1 }))
+            .then(|| self.deaths.get(&id).cloned().unwrap_or(DeathCause::Exited { code: -1 }.into()))
     }
 
     pub fn get(&self, id: ProcId) -> Option<&Proc> {
@@ -97,18 +97,18 @@ impl Procs {
     }
 
     /// Forgets the living process and remembers its death.
-    pub fn bury(&mut self, id: ProcId, cause: &DeathCause) -> Option<Proc> {
+    pub fn bury(&mut self, id: ProcId, death: &Death) -> Option<Proc> {
         let proc = self.living.remove(&id);
         if self.hosts.contains(&id.host()) {
             let latest = self.dead.entry((id.host(), id.slot())).or_default();
             *latest = (*latest).max(id.incarnation());
-            if self.causes.insert(id, cause.clone()).is_none() {
+            if self.deaths.insert(id, death.clone()).is_none() {
                 self.order.push_back(id);
             }
             if self.order.len() > DEATHS
                 && let Some(oldest) = self.order.pop_front()
             {
-                self.causes.remove(&oldest);
+                self.deaths.remove(&oldest);
             }
         }
         proc

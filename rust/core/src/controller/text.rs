@@ -33,6 +33,14 @@ pub(crate) fn death(cause: &DeathCause) -> String {
     }
 }
 
+/// What a process printed last, to be appended; empty if it printed nothing.
+pub(crate) fn last_output(lines: &str) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\nIts last output:\n  {}", lines.replace('\n', "\n  "))
+}
+
 fn signal_name(signal: i32) -> String {
     const NAMES: [&str; 31] = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",

@@ -17,7 +17,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use raymesh_wire::control::{DeathCause, FromHost, ToHost};
+use raymesh_wire::control::{Death, DeathCause, FromHost, ToHost};
 use raymesh_wire::{FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
 
 use slots::Slots;
@@ -85,7 +85,7 @@ pub enum Event {
     /// The process has ended, and everything it sent was handled before. Its slot may be used again.
     ProcDied {
         proc: ProcId,
-        cause: DeathCause,
+        death: Death,
     },
     /// A driver attached itself (see [`Host::driver_slot`]).
     DriverJoined {
@@ -188,7 +188,7 @@ impl Host {
             Event::Hello { proc, pid } => self.hello(proc, pid, effects),
             Event::Forked { proc, pid } => self.forked(proc, pid, effects),
             Event::ForkFailed { proc, reason } => self.fork_failed(proc, &reason, effects),
-            Event::ProcDied { proc, cause } => self.died(proc, cause, effects),
+            Event::ProcDied { proc, death } => self.died(proc, death, effects),
             Event::DriverJoined { proc, pid } => {
                 self.drivers.insert(proc, pid);
                 effects.push(Effect::ToController(FromHost::ProcStarted { proc, pid, driver: true }));

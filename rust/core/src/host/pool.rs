@@ -1,6 +1,6 @@
 //! Binds waiting starts to workers, forks what is missing, retires what is too much.
 
-use raymesh_wire::control::{DeathCause, ExitReason, FromHost};
+use raymesh_wire::control::{Death, DeathCause, ExitReason, FromHost};
 use raymesh_wire::{FromController, JobId, LeaseId, ProcId};
 
 use super::starts::Start;
@@ -139,10 +139,11 @@ impl Host {
         }
     }
 
-    pub(super) fn died(&mut self, proc: ProcId, cause: DeathCause, effects: &mut Effects) {
+    pub(super) fn died(&mut self, proc: ProcId, mut death: Death, effects: &mut Effects) {
         if let Some(pid) = self.drivers.remove(&proc) {
             self.slots.release(proc);
-            effects.push(Effect::ToController(FromHost::Died { proc, pid, cause }));
+            death.pid = pid;
+            effects.push(Effect::ToController(FromHost::Died { proc, death }));
             return;
         }
         let state = self.workers.get(proc).map(|worker| worker.state);
@@ -151,11 +152,12 @@ impl Host {
         if let Some(at) = worker.deadline {
             self.deadlines.remove(&(at, proc));
         }
-        let cause = ours(worker.cause, cause);
+        death.cause = ours(worker.cause, death.cause);
+        death.pid = worker.pid;
         if state == Some(State::Starting) && !worker.doomed {
             self.start_failed(&format!("worker process (pid {}) ended as it started", worker.pid), effects);
         }
-        effects.push(Effect::ToController(FromHost::Died { proc, pid: worker.pid, cause }));
+        effects.push(Effect::ToController(FromHost::Died { proc, death }));
     }
 
     pub(super) fn end_lease(&mut self, lease: LeaseId, kill: bool, effects: &mut Effects) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use foldhash::HashMap;
-use raymesh_wire::control::ActorSpec;
+use raymesh_wire::control::{ActorSpec, LastCall};
 use raymesh_wire::{
     Call, CallTarget, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet, Return, TaskId,
     ToController,
@@ -31,6 +31,7 @@ struct Running {
 pub(super) struct Executor {
     queue: VecDeque<Incoming>,
     running: HashMap<TaskId, Running>,
+    last: Option<TaskId>,
     /// What the present lease gives: the resources and the GPUs.
     lease: Option<(LeaseId, ResourceSet, Vec<u32>)>,
     blocked: bool,
@@ -79,7 +80,18 @@ impl Process {
         }
         let running = Running { caller: incoming.caller, attempt: call.attempt, arguments };
         self.executor.running.insert(call.task, running);
+        self.executor.last = Some(call.task);
         Some(incoming)
+    }
+
+    /// What a death of this process would have to say.
+    #[must_use]
+    pub fn last_call(&self) -> LastCall {
+        match self.executor.last {
+            None => LastCall::None,
+            Some(task) if self.executor.running.contains_key(&task) => LastCall::Running(task),
+            Some(task) => LastCall::Finished(task),
+        }
     }
 
     #[must_use]

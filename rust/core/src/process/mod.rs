@@ -4,6 +4,7 @@
 //! - [`objects`]: reference counts and values. The process that made a reference owns the object;
 //!   others borrow it.
 //! - [`tasks`]: tasks wait for their arguments, then for a leased worker; retries.
+//! - [`crashes`]: what a worker's death means for the tasks that were sent to it.
 //! - [`actors`]: calls in order to each actor, over restarts.
 //! - [`why`]: what a waiting process waits for, in words.
 //! - [`executor`]: calls that arrive here, and what their replies say about borrowed references.
@@ -25,6 +26,7 @@
 //! signed, and an object is free when every count is zero.
 
 mod actors;
+mod crashes;
 mod executor;
 mod objects;
 mod tasks;
@@ -36,7 +38,7 @@ mod tests;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use raymesh_wire::control::{DeathCause, ExitReason};
+use raymesh_wire::control::{Death, ExitReason};
 use raymesh_wire::{Block, Call, FromController, Message, ObjectId, ProcId, ToController};
 
 pub use actors::{ActorCallSpec, CreateActor};
@@ -83,6 +85,9 @@ pub enum Effect {
     },
 }
 
+/// The name of what a call runs, for people.
+pub type NameOf = fn(&Call) -> String;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Process {
@@ -104,6 +109,7 @@ pub struct Process {
     frees: HashMap<ProcId, Vec<Block>>,
     /// Objects whose last holder went while this event was handled.
     doomed: Vec<ObjectId>,
+    name_of: NameOf,
 }
 
 impl Process {
@@ -125,7 +131,13 @@ impl Process {
             borrows: HashMap::default(),
             frees: HashMap::default(),
             doomed: Vec::new(),
+            name_of: |_| "unknown".to_owned(),
         }
+    }
+
+    /// How people call what this process submits: only the languages above know.
+    pub fn name_calls(&mut self, name_of: NameOf) {
+        self.name_of = name_of;
     }
 
     #[must_use]
@@ -167,7 +179,7 @@ impl Process {
             }
             FromController::ReclaimLeases => self.accept_reclaim(fx),
             FromController::ActorState { actor, state } => self.accept_actor_state(actor, state, fx),
-            FromController::Died { proc, cause } => self.accept_death(now, proc, &cause, fx),
+            FromController::Died { proc, death } => self.accept_death(now, proc, &death, fx),
             FromController::Leased { lease, resources, gpus, .. } => {
                 self.executor.leased(lease, resources, gpus);
             }
@@ -182,12 +194,12 @@ impl Process {
     }
 
     /// A process that we deal with has ended.
-    fn accept_death(&mut self, now: Nanos, proc: ProcId, cause: &DeathCause, fx: &mut Vec<Effect>) {
+    fn accept_death(&mut self, now: Nanos, proc: ProcId, death: &Death, fx: &mut Vec<Effect>) {
         self.watched.remove(&proc);
         if !self.dead.insert(proc) {
             return;
         }
-        self.fail_leases_of(now, proc, cause, fx);
+        self.fail_leases_of(now, proc, death, fx);
         self.forget_borrower(proc);
         self.fail_objects_of(proc, fx);
         self.forget_caller(proc);

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use foldhash::HashMap;
-use raymesh_wire::control::DeathCause;
 use raymesh_wire::{
     Call, CallTarget, ErrorKind, ErrorValue, FunctionId, JobId, LeaseId, Message, ObjectId, ProcId, Reply,
     ReplyStatus, ResourceSet, Return, TaskId, ToController, Value,
@@ -86,7 +85,7 @@ struct Shape {
 struct Lease {
     shape: u32,
     worker: ProcId,
-    /// Calls sent, in order; the first is running.
+    /// Calls sent, in order.
     inflight: VecDeque<u64>,
     idle_since: Nanos,
     /// The controller wants it back.
@@ -123,6 +122,29 @@ impl Tasks {
     pub(super) fn set_unplaceable(&mut self, key: u32, reason: String) {
         if let Some(shape) = self.shapes.get_mut(key as usize) {
             shape.unplaceable = Some(reason);
+        }
+    }
+
+    pub(super) fn leases_on(&self, worker: ProcId) -> Vec<LeaseId> {
+        let on = self.leases.iter().filter(|(_, lease)| lease.worker == worker);
+        let mut ids: Vec<_> = on.map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Forgets a lease; answers its shape and the calls sent on it, in order.
+    pub(super) fn end_lease(&mut self, id: LeaseId) -> Option<(u32, VecDeque<u64>)> {
+        let lease = self.leases.remove(&id)?;
+        if let Some(shape) = self.shapes.get_mut(lease.shape as usize) {
+            shape.leases.retain(|other| *other != id);
+        }
+        Some((lease.shape, lease.inflight))
+    }
+
+    /// The call is the next of its shape to be sent.
+    pub(super) fn requeue(&mut self, shape: u32, seq: u64) {
+        if let Some(shape) = self.shapes.get_mut(shape as usize) {
+            shape.queue.push_front(seq);
         }
     }
 
@@ -259,7 +281,7 @@ impl Process {
     }
 
     /// Sends queued calls of `shape` to its workers and tells the controller how many more it wants.
-    fn dispatch(&mut self, now: Nanos, key: u32, fx: &mut Vec<Effect>) {
+    pub(super) fn dispatch(&mut self, now: Nanos, key: u32, fx: &mut Vec<Effect>) {
         let depth = self.pipeline_depth(key);
         loop {
             let tasks = &mut self.tasks;
@@ -589,51 +611,4 @@ impl Process {
             self.lend(&[object], from, fx);
         }
     }
-
-    pub(super) fn fail_leases_of(
-        &mut self,
-        now: Nanos,
-        worker: ProcId,
-        cause: &DeathCause,
-        fx: &mut Vec<Effect>,
-    ) {
-        let mut ids: Vec<_> =
-            self.tasks.leases.iter().filter(|(_, lease)| lease.worker == worker).map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        for id in ids {
-            let Some(lease) = self.tasks.leases.remove(&id) else { continue };
-            let shape = &mut self.tasks.shapes[lease.shape as usize];
-            shape.leases.retain(|other| *other != id);
-            self.tell_controller(ToController::ReturnLease { lease: id }, fx);
-            let mut inflight = lease.inflight.into_iter();
-            // Replies come in order, so the first was running; the others did not start and lose no retry.
-            if let Some(running) = inflight.next() {
-                let rest: Vec<_> = inflight.collect();
-                for seq in rest.into_iter().rev() {
-                    self.tasks.shapes[lease.shape as usize].queue.push_front(seq);
-                }
-                if self.take_retry(running) {
-                    self.tasks.shapes[lease.shape as usize].queue.push_front(running);
-                } else {
-                    self.fail_call(running, crashed(worker, cause), fx);
-                }
-            }
-            self.dispatch(now, lease.shape, fx);
-        }
-    }
-}
-
-fn crashed(worker: ProcId, cause: &DeathCause) -> Value {
-    let how = match cause {
-        DeathCause::Exited { code } => format!("exited with code {code}"),
-        DeathCause::Signaled { signal } => format!("was killed by signal {signal}"),
-        DeathCause::Requested { .. } => "was asked to end".to_owned(),
-        DeathCause::Killed => "was killed by ray.kill".to_owned(),
-        DeathCause::HostLost => "was lost with its host".to_owned(),
-    };
-    let text = format!(
-        "The worker ({worker:?}) that ran this task {how} before the task finished.\n\
-         hint: set max_retries to run it again, or look at the worker's last output above."
-    );
-    Value::Error(ErrorValue::text(ErrorKind::WorkerCrashed, text))
 }

@@ -1,14 +1,17 @@
 //! What workers print: from their pipes, in lines, to whoever shows them.
 //!
 //! - [`lines`]: bytes to lines; whose they are.
+//! - [`last`]: what a process printed last.
 //! - [`queue`]: from the agent's thread to the one that shows them.
 
+mod last;
 mod lines;
 mod queue;
 
 #[cfg(test)]
 mod tests;
 
+pub(super) use last::LastLines;
 pub(super) use lines::Lines;
 pub(super) use queue::OutputQueue;
 pub use queue::OutputReader;

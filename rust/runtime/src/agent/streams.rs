@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
 
 use super::OutputLine;
-use super::output::{Lines, OutputQueue};
+use super::output::{LastLines, Lines, OutputQueue};
 use super::poll::{Poller, Source, Token};
 
 /// Read from one stream before another gets its turn.
@@ -38,6 +38,8 @@ pub struct Streams {
     /// Not read while the queue is full; named by numbers that are no tokens.
     paused: Vec<Stream>,
     queue: Arc<OutputQueue>,
+    /// What each worker printed last.
+    last: BTreeMap<ProcId, LastLines>,
     buffer: Vec<u8>,
 }
 
@@ -50,12 +52,19 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 
 impl Streams {
     pub fn new(queue: Arc<OutputQueue>) -> Self {
-        Self { open: BTreeMap::new(), paused: Vec::new(), queue, buffer: vec![0; 64 << 10] }
+        Self {
+            open: BTreeMap::new(),
+            paused: Vec::new(),
+            queue,
+            last: BTreeMap::new(),
+            buffer: vec![0; 64 << 10],
+        }
     }
 
     /// Reads `fd` from now on. `name` stands before its lines until the stream gives another.
     pub fn add(&mut self, poller: &mut Poller, fd: OwnedFd, origin: Origin, name: &str) -> io::Result<()> {
         rustix::fs::fcntl_setfl(&fd, OFlags::NONBLOCK)?;
+        self.last.entry(origin.proc).or_default();
         self.resume_one(poller, Stream { fd, origin, lines: Lines::new(name) })
     }
 
@@ -68,6 +77,13 @@ impl Streams {
     /// The stream has something. Gives each line to `also`.
     pub fn read(&mut self, poller: &mut Poller, token: Token, also: &mut dyn FnMut(&Origin, &str)) {
         let Some(stream) = self.open.get_mut(&token) else { return };
+        let mut last = self.last.get_mut(&stream.origin.proc);
+        let also = &mut |origin: &Origin, text: &str| {
+            if let Some(last) = &mut last {
+                last.push(text);
+            }
+            also(origin, text);
+        };
         let (ended, room) = stream.read(&mut self.buffer, &self.queue, also);
         if ended {
             self.close(poller, token);
@@ -103,17 +119,27 @@ impl Streams {
     /// Takes in what dead processes have left in their pipes, room or not. Streams that somebody
     /// still holds open stay.
     pub fn drain(&mut self, poller: &mut Poller, of: impl Fn(&Origin) -> bool) {
-        let Self { open, paused, queue, buffer, .. } = self;
+        let Self { open, paused, queue, last, buffer } = self;
+        let also = &mut |origin: &Origin, text: &str| {
+            if let Some(last) = last.get_mut(&origin.proc) {
+                last.push(text);
+            }
+        };
         let mut ended = Vec::new();
         for (token, stream) in open.iter_mut().filter(|(_, stream)| of(&stream.origin)) {
-            if stream.read(buffer, queue, &mut |_, _| {}).0 {
+            if stream.read(buffer, queue, also).0 {
                 ended.push(*token);
             }
         }
-        paused.retain_mut(|stream| !of(&stream.origin) || !stream.read(buffer, queue, &mut |_, _| {}).0);
+        paused.retain_mut(|stream| !of(&stream.origin) || !stream.read(buffer, queue, also).0);
         for token in ended {
             self.close(poller, token);
         }
+    }
+
+    /// What a dead worker printed last, oldest line first.
+    pub fn take_last(&mut self, proc: ProcId) -> String {
+        self.last.remove(&proc).unwrap_or_default().text()
     }
 
     /// Ends all streams: last lines without their end are lines.
@@ -122,10 +148,10 @@ impl Streams {
         let open = std::mem::take(&mut self.open);
         for (token, mut stream) in open {
             poller.remove(token, &stream.fd);
-            stream.finish(&self.queue);
+            stream.finish(&self.queue, &mut |_, _| {});
         }
         for mut stream in std::mem::take(&mut self.paused) {
-            stream.finish(&self.queue);
+            stream.finish(&self.queue, &mut |_, _| {});
         }
     }
 }
@@ -143,7 +169,7 @@ impl Stream {
         while taken < TURN {
             let len = match rustix::io::read(&self.fd, &mut *buffer) {
                 Ok(0) => {
-                    self.finish(queue);
+                    self.finish(queue, also);
                     return (true, room);
                 }
                 Ok(len) => len,
@@ -161,9 +187,10 @@ impl Stream {
         (false, room)
     }
 
-    fn finish(&mut self, queue: &OutputQueue) {
+    fn finish(&mut self, queue: &OutputQueue, also: &mut dyn FnMut(&Origin, &str)) {
         let origin = &self.origin;
         self.lines.finish(&mut |name, text| {
+            also(origin, &text);
             queue.push(line(origin, name, text));
         });
     }

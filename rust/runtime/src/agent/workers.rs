@@ -7,7 +7,7 @@ use std::time::Duration;
 use raymesh_core::host;
 use raymesh_sys::process::pidfd_kill;
 use raymesh_wire::ProcId;
-use raymesh_wire::control::DeathCause;
+use raymesh_wire::control::{Death, DeathCause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::nursery::{self, Fork, News};
@@ -132,11 +132,17 @@ impl Runner {
             self.poller.remove(token, &pidfd);
         }
         self.streams.drain(&mut self.poller, |origin| origin.proc == proc);
+        let death = Death {
+            cause,
+            pid: worker.pid.or(worker.greeted).unwrap_or(0),
+            last_call: self.segment.last_call(proc),
+            last_output: self.streams.take_last(proc),
+        };
         self.segment.release_locks_of(proc);
         self.drain_mail();
         self.endpoint.forget_sender(proc);
         self.segment.close_mailbox(proc);
-        self.todo.push_back(Todo::Host(host::Event::ProcDied { proc, cause }));
+        self.todo.push_back(Todo::Host(host::Event::ProcDied { proc, death }));
         if !self.stopping {
             self.release_memory_of(proc);
         }

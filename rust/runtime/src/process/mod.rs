@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use raymesh_core::process::{Effect, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
-use raymesh_wire::{FromController, Message, ObjectId, ProcId, decode, encode};
+use raymesh_wire::{FromController, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId, decode, encode};
 
 use crate::clock::Clock;
 
@@ -343,7 +343,15 @@ impl Proc {
     /// The next call to run.
     pub fn next_call(&self) -> Option<Incoming> {
         self.drain();
-        self.with_core(|core, _, fx| core.next_call(fx))
+        let next = self.with_core(|core, _, fx| core.next_call(fx))?;
+        self.endpoint.begin_call(next.call.task);
+        Some(next)
+    }
+
+    /// The call has ended: replies to its caller.
+    pub fn finish(&self, task: TaskId, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
+        self.with_core(|core, _, fx| core.finish(task, status, exec_us, returns, fx));
+        self.endpoint.end_call(task);
     }
 
     /// Whether a worker has anything to do.

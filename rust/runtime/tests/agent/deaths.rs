@@ -3,7 +3,8 @@
 use std::io::BufRead;
 use std::process::{Command, Stdio};
 
-use raymesh_wire::control::DeathCause;
+use raymesh_wire::TaskId;
+use raymesh_wire::control::{DeathCause, LastCall};
 
 use crate::support::{Driver, config, kill, mark, running, wait_running};
 
@@ -18,6 +19,24 @@ fn the_children_of_a_killed_worker_die_with_it() {
     kill(pid);
     assert_eq!(driver.expect_death(worker), DeathCause::Signaled { signal: libc::SIGKILL });
     wait_running(&sleepers, false);
+    driver.stop();
+}
+
+#[test]
+fn the_death_of_an_idle_worker_blames_no_call() {
+    let mut driver = Driver::start(config());
+    let worker = driver.lease();
+    let pid = driver.expect_line("something", |line| line.proc == worker).pid;
+    driver.command(worker, "print one");
+    driver.expect_line("one", |line| line.text == "one");
+    driver.command(worker, "print two");
+    driver.expect_line("two", |line| line.text == "two");
+    kill(pid);
+    let death = driver.expect_news_of_death(worker);
+    let task = TaskId { owner: driver.agent.driver(), seq: 1 };
+    assert!(matches!(death.last_call, LastCall::Finished(it) | LastCall::Running(it) if it == task));
+    assert!(death.last_output.ends_with("one\ntwo"), "{death:?}");
+    assert_eq!(death.pid, pid);
     driver.stop();
 }
 

@@ -1,6 +1,7 @@
 //! What workers print arrives, whole.
 
-use raymesh_wire::control::DeathCause;
+use raymesh_wire::TaskId;
+use raymesh_wire::control::{DeathCause, LastCall};
 
 use crate::support::{Driver, config, set};
 
@@ -9,7 +10,10 @@ fn the_last_words_of_a_crashing_worker_are_heard_before_its_death() {
     let mut driver = Driver::start(config());
     let worker = driver.lease();
     driver.command(worker, "abort");
-    assert_eq!(driver.expect_death(worker), DeathCause::Signaled { signal: libc::SIGABRT });
+    let death = driver.expect_news_of_death(worker);
+    assert_eq!(death.cause, DeathCause::Signaled { signal: libc::SIGABRT });
+    assert!(death.last_output.ends_with("last words"), "{death:?}");
+    assert_eq!(death.last_call, LastCall::Running(TaskId { owner: driver.agent.driver(), seq: 1 }));
     let lines = driver.agent.next_output(std::time::Duration::ZERO).unwrap();
     assert!(lines.iter().any(|line| line.text.ends_with("last words")), "{lines:?}");
     driver.stop();

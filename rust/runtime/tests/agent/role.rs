@@ -38,7 +38,9 @@ fn worker() {
                 }
                 Message::Call(call) => {
                     let Value::Inline(body) = call.args else { continue };
+                    endpoint.begin_call(call.task);
                     obey(std::str::from_utf8(&body).unwrap());
+                    endpoint.end_call(call.task);
                 }
                 _ => {}
             }

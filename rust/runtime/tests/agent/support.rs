@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use raymesh_runtime::{Agent, AgentConfig, OutputLine};
 use raymesh_shm::Endpoint;
-use raymesh_wire::control::DeathCause;
+use raymesh_wire::control::{Death, DeathCause};
 use raymesh_wire::{
     Call, CallTarget, FromController, FunctionId, JobId, LeaseId, Message, ProcId, Quantity, ResourceSet,
     TaskId, ToController, Value, decode, encode,
@@ -129,9 +129,13 @@ impl Driver {
     }
 
     pub fn expect_death(&mut self, worker: ProcId) -> DeathCause {
+        self.expect_news_of_death(worker).cause
+    }
+
+    pub fn expect_news_of_death(&mut self, worker: ProcId) -> Death {
         self.expect("a death", |_, message| match message {
-            Message::FromController(FromController::Died { proc, cause }) if *proc == worker => {
-                Some(cause.clone())
+            Message::FromController(FromController::Died { proc, death }) if *proc == worker => {
+                Some(death.clone())
             }
             _ => None,
         })

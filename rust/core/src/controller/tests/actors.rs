@@ -29,6 +29,20 @@ fn watchers_follow_an_actor_from_creation_to_death() {
 }
 
 #[test]
+fn a_dead_actor_shows_what_its_worker_printed_last() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let spec = actor(driver(), 1);
+    let id = spec.actor;
+    world.create(spec);
+    let start = world.start().unwrap();
+    world.come_alive(id, start, proc(0, 2));
+    let death = Death { last_output: "one\ntwo".to_owned(), ..death_of(proc(0, 2), SIGKILL) };
+    world.host(HOST, FromHost::Died { proc: proc(0, 2), death });
+    let states = world.states(driver(), id);
+    assert!(text(&states[0]).ends_with("SIGKILL.\nIts last output:\n  one\n  two"), "{states:?}");
+}
+
+#[test]
 fn placement_needs_more_than_it_holds() {
     let mut world = World::new(&[("CPU", 1.0)]);
     let spec = |seq| ActorSpec { resources: ResourceSet::new(), ..actor(driver(), seq) };

@@ -6,7 +6,10 @@ fn a_worker_that_dies_frees_its_lease_and_the_caller_is_told() {
     let lease = world.demand(driver(), 0, &cpu(1.0), 1);
     world.bound(&lease[0], proc(0, 2));
     world.die(proc(0, 2), SIGKILL);
-    assert_eq!(world.told(driver()), [FromController::Died { proc: proc(0, 2), cause: SIGKILL }]);
+    assert_eq!(
+        world.told(driver()),
+        [FromController::Died { proc: proc(0, 2), death: death_of(proc(0, 2), SIGKILL) }]
+    );
     assert_eq!(world.free("CPU"), 1.0);
     // The caller's own return of it comes too late and changes nothing.
     world.give_back(&lease[0]);
@@ -48,7 +51,7 @@ fn watchers_are_told_of_deaths_also_of_those_long_past() {
     world.say(driver(), ToController::Watch { proc: old });
     assert!(world.told(driver()).is_empty());
     world.die(old, SIGKILL);
-    let died = FromController::Died { proc: old, cause: SIGKILL };
+    let died = FromController::Died { proc: old, death: death_of(old, SIGKILL) };
     assert_eq!(world.told(driver()), std::slice::from_ref(&died));
     world.say(driver(), ToController::Watch { proc: old });
     assert_eq!(world.told(driver()), [died]);
@@ -60,8 +63,8 @@ fn watchers_are_told_of_deaths_also_of_those_long_past() {
     assert!(world.told(driver()).is_empty());
     // A host that is not there.
     world.say(driver(), ToController::Watch { proc: proc(8, 2) });
-    let cause = DeathCause::HostLost;
-    assert_eq!(world.told(driver()), [FromController::Died { proc: proc(8, 2), cause }]);
+    let death = DeathCause::HostLost.into();
+    assert_eq!(world.told(driver()), [FromController::Died { proc: proc(8, 2), death }]);
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn a_lost_host_takes_its_processes_and_what_they_had_elsewhere() {
     world.bound(&lease[0], proc(lease[0].host.0, 30));
     world.event(Event::HostLost { host: HostId(1) });
     let told = world.told(driver());
-    assert!(told.contains(&FromController::Died { proc: far, cause: DeathCause::HostLost }));
+    assert!(told.contains(&FromController::Died { proc: far, death: death_of(far, DeathCause::HostLost) }));
     // Its actor wants to restart, but the only host for it is gone.
     let never = |m: &FromController| matches!(m, FromController::ActorUnplaceable { never: true, .. });
     assert!(told.iter().any(never), "{told:?}");

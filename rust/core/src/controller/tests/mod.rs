@@ -9,7 +9,7 @@ mod fairness;
 mod leases;
 mod scale;
 
-use raymesh_wire::control::{ActorSpec, ActorState, DeathCause, FromHost, HostInfo, ToHost};
+use raymesh_wire::control::{ActorSpec, ActorState, Death, DeathCause, FromHost, HostInfo, ToHost};
 use raymesh_wire::{
     ActorId, FromController, FunctionId, HostId, JobId, LeaseId, ProcId, Quantity, RequestId, ResourceSet,
     ToController, Value,
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn die(&mut self, proc: ProcId, cause: DeathCause) -> &[Effect] {
-        self.host(proc.host(), FromHost::Died { proc, pid: proc.slot(), cause })
+        self.host(proc.host(), FromHost::Died { proc, death: death_of(proc, cause) })
     }
 
     /// What the last event made the controller tell `to`.
@@ -227,6 +227,10 @@ fn text(state: &ActorState) -> String {
         ActorState::Dead { error } => String::from_utf8_lossy(&error.payload).into_owned(),
         other => panic!("not dead: {other:?}"),
     }
+}
+
+fn death_of(proc: ProcId, cause: DeathCause) -> Death {
+    Death { pid: proc.slot(), ..cause.into() }
 }
 
 const SIGKILL: DeathCause = DeathCause::Signaled { signal: 9 };

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use raymesh_wire::{HostId, ProcId};
 
-use super::{Lines, OutputLine, OutputQueue};
+use super::{LastLines, Lines, OutputLine, OutputQueue};
 
 fn feed(lines: &mut Lines, pieces: &[&[u8]]) -> Vec<(String, String)> {
     let mut got = Vec::new();
@@ -72,4 +72,22 @@ fn a_flood_stops_the_reader_until_somebody_takes() {
         resumed = resume;
     }
     assert!(queue.has_room());
+}
+
+#[test]
+fn last_lines_are_few_and_short_and_end_with_the_latest() {
+    let mut last = LastLines::default();
+    for n in 0..100 {
+        last.push(&format!("line {n}"));
+        last.push("");
+    }
+    assert_eq!(last.text(), "line 95\nline 96\nline 97\nline 98\nline 99");
+    let mut last = LastLines::default();
+    for _ in 0..5 {
+        last.push(&"ü".repeat(10_000));
+    }
+    last.push("the latest");
+    let text = last.text();
+    assert!(text.len() <= 1 << 10, "{}", text.len());
+    assert!(text.starts_with("ü") && text.ends_with("...\nthe latest"));
 }
