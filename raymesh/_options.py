@@ -269,6 +269,10 @@ def require_known(options: Options) -> None:
             raise not_yet(key, "leave it out on one host")
     if options.get("concurrency_groups"):
         raise not_yet("concurrency_groups", "use max_concurrency for the whole actor")
+    if options.get("max_calls"):
+        raise not_yet("max_calls", "leave it out: the worker is kept for the next task")
+    if options.get("enable_tensor_transport"):
+        raise not_yet("enable_tensor_transport", "leave it out: tensors go through shared memory")
     if (options.get("max_pending_calls") or -1) > 0:
         raise not_yet("max_pending_calls", "leave it out and bound the calls in flight with wait()")
 
