@@ -112,8 +112,7 @@ class Zygote:
         elif request == b"P":
             self.importing = True
             preload.run(body.decode().split("\0"), self.send)
-            self.importing = False
-            self.reap()
+            self.import_more()
         else:  # Q, or nothing: the agent is gone
             self.end()
         if request in (b"S", b"P"):

@@ -87,6 +87,11 @@ pub enum Event {
         proc: ProcId,
         death: Death,
     },
+    /// These workers lack what later ones have from birth (modules imported ahead): those that have run
+    /// nothing are replaced. Others may be among them.
+    Outdated {
+        procs: Vec<ProcId>,
+    },
     /// A driver attached itself (see [`Host::driver_slot`]).
     DriverJoined {
         proc: ProcId,
@@ -189,6 +194,7 @@ impl Host {
             Event::Forked { proc, pid } => self.forked(proc, pid, effects),
             Event::ForkFailed { proc, reason } => self.fork_failed(proc, &reason, effects),
             Event::ProcDied { proc, death } => self.died(proc, death, effects),
+            Event::Outdated { procs } => procs.into_iter().for_each(|proc| self.workers.outdate(proc)),
             Event::DriverJoined { proc, pid } => {
                 self.drivers.insert(proc, pid);
                 effects.push(Effect::ToController(FromHost::ProcStarted { proc, pid, driver: true }));
@@ -202,6 +208,7 @@ impl Host {
             Event::Tick => {}
         }
         self.on_time(effects);
+        self.retire_outdated(effects);
         self.fork_more(effects);
     }
 

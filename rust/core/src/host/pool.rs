@@ -223,6 +223,15 @@ impl Host {
         Some(since + self.config.idle_timeout)
     }
 
+    /// Once there are enough spare workers without them. Till then they serve, if need be.
+    pub(super) fn retire_outdated(&mut self, effects: &mut Effects) {
+        while self.workers.fresh() >= self.config.spare as usize
+            && let Some(proc) = self.workers.oldest_outdated(self.now)
+        {
+            self.end_worker(proc, ExitReason::Retired, effects);
+        }
+    }
+
     /// Retires workers that idled for long, and ends by force those that do not end.
     pub(super) fn on_time(&mut self, effects: &mut Effects) {
         while self.next_retirement().is_some_and(|at| at <= self.now) {

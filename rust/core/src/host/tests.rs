@@ -72,6 +72,15 @@ impl World {
         self.forks()
     }
 
+    /// Who was asked to end by the last event.
+    fn exits(&self) -> Vec<ProcId> {
+        let exit = |effect: &Effect| match effect {
+            Effect::Send { to, message: FromController::Exit { .. } } => Some(*to),
+            _ => None,
+        };
+        self.said.iter().filter_map(exit).collect()
+    }
+
     fn start(&mut self, n: u64) -> Vec<ProcId> {
         let spec = ActorSpec {
             actor: ActorId { creator: caller(), seq: n as u32 },
@@ -167,6 +176,45 @@ fn a_worker_forked_ahead_makes_an_actor_at_once() {
     let next = world.start(1);
     assert_eq!(world.bound(), [(LeaseId(1), spare)]);
     assert_eq!(next.len(), 1, "another spare one is forked");
+}
+
+#[test]
+fn spare_workers_that_lack_something_are_replaced_but_never_missed() {
+    let mut world = World::new(|config| config.spare = 2);
+    let old = world.forks();
+    for proc in &old {
+        world.hello(*proc);
+    }
+    world.event(Event::Outdated { procs: old.clone() });
+    let new = world.forks();
+    assert_eq!(new.len(), 2);
+    world.hello(new[0]);
+    assert_eq!(world.exits(), [], "not before there are enough others");
+    // Needed at once: the one that is up to date goes first, then an old one.
+    let more = world.bind(1, 1);
+    assert_eq!(world.bound(), [(LeaseId(1), new[0])]);
+    world.bind(2, 1);
+    assert_eq!(world.bound(), [(LeaseId(2), old[1])]);
+    world.hello(new[1]);
+    world.hello(more[0]);
+    assert_eq!(world.exits(), [old[0]]);
+    // Once in use, it is a worker like any other.
+    world.end(2);
+    assert_eq!(world.exits(), []);
+    world.bind(3, 1);
+    assert_eq!(world.bound(), [(LeaseId(3), old[1])]);
+}
+
+#[test]
+fn a_worker_that_lacks_something_as_it_starts_is_replaced_too() {
+    let mut world = World::new(|config| config.spare = 1);
+    let old = world.forks()[0];
+    world.event(Event::Outdated { procs: vec![old] });
+    assert!(world.forks().is_empty());
+    world.hello(old);
+    let new = world.forks()[0];
+    world.hello(new);
+    assert_eq!(world.exits(), [old]);
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub(super) struct Worker {
     pub state: State,
     /// The job whose tasks it has run: it runs no others. None: it has run nothing.
     pub job: Option<JobId>,
+    /// Others have more from birth: of those that have run nothing, it is taken last and retired first.
+    outdated: bool,
     /// To be killed as soon as the process exists.
     pub doomed: bool,
     /// When it is ended by force, if it has not ended by then.
@@ -42,16 +44,24 @@ pub(super) struct Workers {
     all: BTreeMap<ProcId, Worker>,
     pub by_lease: BTreeMap<LeaseId, ProcId>,
     pub starting: u32,
-    /// Idle ones that have run nothing; those that have, by job; and these by time.
+    /// Idle ones that have run nothing, outdated or not; those that have, by job; and these by time.
     fresh: BTreeSet<(u64, ProcId)>,
+    outdated: BTreeSet<(u64, ProcId)>,
     used: BTreeSet<(JobId, u64, ProcId)>,
     used_since: BTreeSet<(u64, ProcId)>,
 }
 
 impl Workers {
     pub fn add(&mut self, proc: ProcId) {
-        let worker =
-            Worker { pid: 0, state: State::Starting, job: None, doomed: false, deadline: None, cause: None };
+        let worker = Worker {
+            pid: 0,
+            state: State::Starting,
+            job: None,
+            outdated: false,
+            doomed: false,
+            deadline: None,
+            cause: None,
+        };
         self.starting += 1;
         self.all.insert(proc, worker);
     }
@@ -70,9 +80,10 @@ impl Workers {
     }
 
     pub fn idle(&self) -> usize {
-        self.fresh.len() + self.used.len()
+        self.fresh.len() + self.outdated.len() + self.used.len()
     }
 
+    /// Idle ones that have run nothing and are up to date.
     pub fn fresh(&self) -> usize {
         self.fresh.len()
     }
@@ -85,7 +96,7 @@ impl Workers {
 
     /// An idle worker that has run nothing yet.
     pub fn idle_fresh(&self) -> Option<ProcId> {
-        self.fresh.last().map(|(_, proc)| *proc)
+        self.fresh.last().or_else(|| self.outdated.last()).map(|(_, proc)| *proc)
     }
 
     pub fn idle_of_job(&self, job: JobId) -> Vec<ProcId> {
@@ -96,7 +107,22 @@ impl Workers {
     /// The idle worker that may be retired first, and since when it idles; `spare` fresh ones stay.
     pub fn oldest_idle(&self, spare: usize) -> Option<(u64, ProcId)> {
         let fresh = (self.fresh.len() > spare).then(|| self.fresh.first()).flatten();
-        self.used_since.first().or(fresh).copied()
+        self.used_since.first().or_else(|| self.outdated.first()).or(fresh).copied()
+    }
+
+    /// An idle worker that is outdated, unless it has declined to go.
+    pub fn oldest_outdated(&self, now: u64) -> Option<ProcId> {
+        self.outdated.first().filter(|(since, _)| *since <= now).map(|(_, proc)| *proc)
+    }
+
+    pub fn outdate(&mut self, proc: ProcId) {
+        let Some(worker) = self.all.get_mut(&proc) else { return };
+        worker.outdated = true;
+        if let (State::Idle(since), None) = (worker.state, worker.job)
+            && self.fresh.remove(&(since, proc))
+        {
+            self.outdated.insert((since, proc));
+        }
     }
 
     pub fn set_state(&mut self, proc: ProcId, state: State) {
@@ -106,6 +132,7 @@ impl Workers {
             State::Idle(since) => match worker.job {
                 None => {
                     self.fresh.remove(&(since, proc));
+                    self.outdated.remove(&(since, proc));
                 }
                 Some(job) => {
                     self.used.remove(&(job, since, proc));
@@ -120,6 +147,9 @@ impl Workers {
         match state {
             State::Starting => self.starting += 1,
             State::Idle(since) => match worker.job {
+                None if worker.outdated => {
+                    self.outdated.insert((since, proc));
+                }
                 None => {
                     self.fresh.insert((since, proc));
                 }

@@ -3,6 +3,7 @@
 //! There is always one zygote to fork from. Modules are never imported into a zygote that has
 //! workers, since an import can crash, hang, or start threads: another zygote is started for it,
 //! takes over once it is warm and known to be sound, and the former one ends with its last worker.
+//! Workers of the former one that have run nothing are then replaced ([`Nursery::take_outdated`]).
 //!
 //! While a zygote is warming, the cold one forks no more workers than there are cores: more would
 //! only compete with the warming for them, each importing the same modules for itself.
@@ -97,6 +98,8 @@ pub struct Nursery {
     failures: u32,
     /// Last words of a zygote that ended before it was ready.
     last_words: String,
+    /// Workers of zygotes that a warmer one has replaced lately.
+    outdated: Vec<ProcId>,
 }
 
 impl Nursery {
@@ -108,6 +111,7 @@ impl Nursery {
             warming: Warming::new(cores, preload),
             failures: 0,
             last_words: String::new(),
+            outdated: Vec::new(),
         }
     }
 
@@ -172,7 +176,9 @@ impl Nursery {
                     let _ = entry.zygote.preload(&entry.modules);
                 } else if entry.stage != Stage::Ending {
                     entry.stage = Stage::Ready;
-                    self.warming.ready(key, now);
+                    if self.warming.ready(key, now) {
+                        self.outdate(key);
+                    }
                 }
                 None
             }
@@ -205,6 +211,18 @@ impl Nursery {
             }
             Report::Gone => None,
         }
+    }
+
+    /// Workers of zygotes before this one lack modules.
+    fn outdate(&mut self, key: Key) {
+        for (_, entry) in self.entries.range(..key) {
+            self.outdated.extend(entry.workers.values().chain(&entry.in_flight));
+        }
+    }
+
+    /// Workers that lack modules which later ones have. Told once.
+    pub fn take_outdated(&mut self) -> Vec<ProcId> {
+        std::mem::take(&mut self.outdated)
     }
 
     /// The zygote's socket or process has come to its end; its workers are ending by the kernel's hand.

@@ -158,6 +158,10 @@ impl Runner {
                 nursery::Heard::End => return self.zygote_gone(key),
             }
         }
+        let procs = self.nursery.take_outdated();
+        if !procs.is_empty() {
+            self.todo.push_back(Todo::Host(host::Event::Outdated { procs }));
+        }
     }
 
     fn take_in(&mut self, news: News) {

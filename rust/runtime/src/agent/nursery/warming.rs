@@ -62,10 +62,13 @@ impl Warming {
         self.candidate = Some(Candidate { key, deadline: now + LIMIT, cold: 0 });
     }
 
-    pub fn ready(&mut self, key: Key, now: u64) {
-        if self.candidate.take_if(|candidate| candidate.key == key).is_some() && self.due.is_some() {
+    /// Whether this is the candidate, which takes over.
+    pub fn ready(&mut self, key: Key, now: u64) -> bool {
+        let takes_over = self.candidate.take_if(|candidate| candidate.key == key).is_some();
+        if takes_over && self.due.is_some() {
             self.due = Some(now);
         }
+        takes_over
     }
 
     /// The candidate is given up because of `module`; another one leaves it out. Without a module to
