@@ -99,7 +99,11 @@ def allocate(cls: type[Any], args: tuple[Any, ...]) -> Any:
     """An instance of an exception class, made by the interpreter's own part of it alone."""
     for base in cls.__mro__:
         if not base.__flags__ & _HEAP_TYPE:
-            return base.__new__(cls, *args)
+            try:
+                return base.__new__(cls, *args)
+            except TypeError:
+                # Its memory is not laid out as `cls` has it (MemoryError beside Exception).
+                continue
     raise TypeError(f"{cls!r} has no builtin base")
 
 

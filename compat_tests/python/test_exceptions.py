@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import pickle
 import sys
@@ -143,6 +144,22 @@ def test_fields_arrive(error):
     got = travel(error)
     assert isinstance(got, type(error))
     assert got.code == got.cause.code == error.code
+
+
+def _builtin_errors():
+    needs = {
+        UnicodeDecodeError: ("utf-8", b"x", 0, 1, "why"),
+        UnicodeEncodeError: ("utf-8", "x", 0, 1, "why"),
+        UnicodeTranslateError: ("x", 0, 1, "why"),
+    }
+    for cls in vars(builtins).values():
+        if isinstance(cls, type) and issubclass(cls, BaseException) and "Group" not in cls.__name__:
+            yield cls(*needs.get(cls, ("why",)))
+
+
+@pytest.mark.parametrize("error", _builtin_errors(), ids=lambda error: type(error).__name__)
+def test_every_builtin_class_arrives_as_itself(error):
+    assert isinstance(travel(error), type(error))
 
 
 def test_slots_arrive():
