@@ -157,7 +157,7 @@ def _builtin_errors():
             yield cls(*needs.get(cls, ("why",)))
 
 
-@pytest.mark.parametrize("error", _builtin_errors(), ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", list(_builtin_errors()), ids=lambda error: type(error).__name__)
 def test_every_builtin_class_arrives_as_itself(error):
     assert isinstance(travel(error), type(error))
 
