@@ -26,6 +26,13 @@ impl Default for Clock {
     }
 }
 
+/// How long the calling thread has run, in nanoseconds.
+#[must_use]
+pub fn thread_ran() -> u64 {
+    let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(ran).map_or(0, nanos)
+}
+
 /// As nanoseconds; centuries saturate.
 #[must_use]
 pub fn nanos(duration: Duration) -> u64 {

@@ -1,6 +1,11 @@
 //! The object arena of the host: which process's heap has which extents.
 //!
-//! No I/O but giving pages back: what is to be said is handed to `say`.
+//! Fresh pages are slow. While the agent has nothing else to do, it brings them in, a little at a time:
+//! first those of a large extent that was just taken, from its end while the taker begins at its start;
+//! then as many again, since who takes much soon takes more. What nobody comes for is given back. Where
+//! others need the processor, it leaves that.
+//!
+//! No I/O but bringing pages in and giving them back: what is to be said is handed to `say`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,6 +17,12 @@ use raymesh_wire::{Block, ProcId, RequestId};
 const COOL: u64 = 2_000_000_000;
 /// Longest wait for memory that others may give back.
 const PATIENCE: u64 = 500_000_000;
+
+/// A heap that grows by so much at once has memory brought in ahead: for twice as much, within limits.
+const NOTABLE: u64 = 4 << 20;
+const MOST_AHEAD: u64 = 256 << 20;
+/// Brought in at a time: it takes less than a millisecond.
+const STEP: u64 = 512 << 10;
 
 /// Tells a process something.
 pub type Say<'a> = dyn FnMut(ProcId, FromAgent) + 'a;
@@ -27,6 +38,10 @@ pub struct Memory {
     waiting: VecDeque<Wish>,
     /// Have been told to give back, and have not answered.
     asked: BTreeSet<ProcId>,
+    /// What is left to bring in of the large extent that was taken last.
+    taken: Option<Extent>,
+    /// So much free memory is to be there ahead of need.
+    ahead: u64,
     /// When free memory has cooled.
     cool_at: Option<u64>,
 }
@@ -47,6 +62,8 @@ impl Memory {
             needed: BTreeMap::new(),
             waiting: VecDeque::new(),
             asked: BTreeSet::new(),
+            taken: None,
+            ahead: 0,
             cool_at: None,
         }
     }
@@ -59,7 +76,14 @@ impl Memory {
     pub fn grow(&mut self, from: ProcId, request: RequestId, bytes: u64, now: u64, say: &mut Say<'_>) {
         let wish = Wish { from, request, bytes, deadline: now + PATIENCE };
         match self.take(from, bytes) {
-            Ok(extent) => say(from, FromAgent::HeapGrown { request, grown: Ok(extent) }),
+            Ok(extent) => {
+                say(from, FromAgent::HeapGrown { request, grown: Ok(extent) });
+                if extent.len >= NOTABLE {
+                    self.taken = Some(extent);
+                    self.ahead = self.ahead.max((2 * extent.len).min(MOST_AHEAD));
+                    self.cool_at = Some(now + COOL);
+                }
+            }
             Err(full) if bytes > full.capacity => {
                 say(from, FromAgent::HeapGrown { request, grown: Err(full) });
             }
@@ -88,6 +112,7 @@ impl Memory {
             // Whatever it does not hold, it cannot give.
             if held.get(&extent.offset) == Some(&extent.len) {
                 held.remove(&extent.offset);
+                self.taken = None;
                 self.free.free(*extent);
                 self.cool_at = Some(now + COOL);
             }
@@ -109,6 +134,7 @@ impl Memory {
         for granule in needed.iter().flat_map(granules) {
             *self.needed.entry(granule).or_default() += 1;
         }
+        self.taken = None;
         for (offset, len) in self.held.remove(&dead).unwrap_or_default() {
             self.free_unneeded(offset, len, now);
         }
@@ -161,10 +187,39 @@ impl Memory {
         }
     }
 
+    /// Whether memory is to be brought in.
+    pub fn wants_warmth(&self) -> bool {
+        self.taken.is_some() || self.free.warm_bytes() < self.ahead.min(self.free.free_bytes())
+    }
+
+    /// Brings in a little memory.
+    pub fn warm(&mut self, segment: &Segment) {
+        let extent = match self.taken.take() {
+            Some(Extent { offset, len }) => {
+                let left = len.saturating_sub(STEP);
+                self.taken = (left > 0).then_some(Extent { offset, len: left });
+                Some(Extent { offset: offset + left, len: len - left })
+            }
+            None => self.free.coldest(STEP),
+        };
+        match extent {
+            // Only what is free of it is marked.
+            Some(extent) if segment.populate(extent).is_ok() => self.free.warmed(extent),
+            // The system has none to give: whoever needs some will meet that.
+            _ => self.rest(),
+        }
+    }
+
+    /// Brings in nothing more until another large extent is taken.
+    pub fn rest(&mut self) {
+        (self.taken, self.ahead) = (None, 0);
+    }
+
     /// Gives the pages of memory that has cooled back to the system.
     pub fn cool(&mut self, segment: &Segment, now: u64) {
         if self.cool_at.is_some_and(|at| at <= now) {
             self.cool_at = None;
+            self.ahead = 0;
             for extent in self.free.trim_warm(0) {
                 // Failing costs only the memory.
                 let _ = segment.punch(extent);

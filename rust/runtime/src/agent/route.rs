@@ -8,6 +8,10 @@ use raymesh_wire::{Message, ProcId, decode, encode};
 use super::LOCAL_HOST;
 use super::orphans::Outcome;
 use super::run::{Runner, Todo};
+use crate::clock::thread_ran;
+
+/// So long without the processor, and it is needed by others.
+const CROWDED: u64 = 200_000;
 
 impl Runner {
     /// Takes in all mail that is there.
@@ -161,6 +165,16 @@ impl Runner {
         }
         self.answer_wishes(now);
         self.memory.cool(&self.segment, now);
+    }
+
+    /// Brings in a little memory, if that takes the processor from nobody.
+    pub(super) fn warm_memory(&mut self) {
+        let (began, ran) = (self.clock.now(), thread_ran());
+        self.memory.warm(&self.segment);
+        let (took, ran) = (self.clock.now() - began, thread_ran() - ran);
+        if took > 2 * ran + CROWDED {
+            self.memory.rest();
+        }
     }
 
     /// A process is dead, and so are its claims on memory.

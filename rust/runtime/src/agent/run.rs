@@ -154,8 +154,13 @@ impl Runner {
         let next = self.next_deadline(now).into_iter().chain(deadline).min();
         let timeout = next.map(|at| Duration::from_nanos(at.saturating_sub(now)));
         // After this look, mail signals the eventfd.
-        let timeout = if self.endpoint.arm_eventfd() { Some(Duration::ZERO) } else { timeout };
+        let has_mail = self.endpoint.arm_eventfd();
+        let warms = !self.stopping && self.memory.wants_warmth();
+        let timeout = if has_mail || warms { Some(Duration::ZERO) } else { timeout };
         let ready = self.poller.wait(timeout);
+        if warms && !has_mail && ready.is_empty() {
+            self.warm_memory();
+        }
         self.drain_mail();
         for (source, token) in ready {
             self.listen(source, token);

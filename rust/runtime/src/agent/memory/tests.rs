@@ -1,8 +1,8 @@
-use raymesh_shm::ExtentAllocator;
+use raymesh_shm::{ExtentAllocator, Segment, Shape};
 use raymesh_wire::control::{Extent, FromAgent, HeapFull};
 use raymesh_wire::{Block, HostId, ProcId, RequestId};
 
-use super::{Memory, PATIENCE};
+use super::{MOST_AHEAD, Memory, PATIENCE};
 
 const GRANULE: u64 = ExtentAllocator::GRANULE;
 
@@ -130,4 +130,44 @@ fn blocks_that_are_needed_outlive_their_process_and_nothing_else_does() {
     assert_eq!(bench.memory.used(), 2 * GRANULE);
     bench.memory.release_block(&wide, 0);
     assert_eq!(bench.memory.used(), 0);
+}
+
+/// Brings in what is wanted; how many bytes are there then.
+fn warm_all(memory: &mut Memory, segment: &Segment) -> u64 {
+    while memory.wants_warmth() {
+        memory.warm(segment);
+    }
+    segment.resident().unwrap()
+}
+
+#[test]
+fn who_takes_much_finds_it_there_and_as_much_again_until_it_cools() {
+    let shape = Shape { host: HostId(0), slots: 2, arena: 256 << 20 };
+    let segment = Segment::create(shape).unwrap();
+    let mut memory = Memory::new(segment.arena_len());
+    memory.grow(ProcId::new(HostId(0), 1, 2), RequestId(1), 1 << 20, 0, &mut |_, _| {});
+    assert!(!memory.wants_warmth(), "a small extent is no reason");
+    memory.grow(ProcId::new(HostId(0), 1, 2), RequestId(2), 32 << 20, 0, &mut |_, _| {});
+    let resident = warm_all(&mut memory, &segment);
+    assert!((96 << 20..98 << 20).contains(&resident), "{resident}");
+    let cool = memory.next_deadline().unwrap();
+    memory.cool(&segment, cool);
+    assert!(!memory.wants_warmth());
+    assert_eq!(memory.next_deadline(), None);
+    let resident = segment.resident().unwrap();
+    assert!((32 << 20..34 << 20).contains(&resident), "{resident}");
+}
+
+#[test]
+fn no_more_is_brought_in_than_there_is_or_than_is_sensible() {
+    let shape = Shape { host: HostId(0), slots: 2, arena: 40 << 20 };
+    let segment = Segment::create(shape).unwrap();
+    let mut memory = Memory::new(segment.arena_len());
+    memory.grow(ProcId::new(HostId(0), 1, 2), RequestId(1), 32 << 20, 0, &mut |_, _| {});
+    assert!(warm_all(&mut memory, &segment) <= 41 << 20);
+    let mut memory = Memory::new(1 << 40);
+    memory.grow(ProcId::new(HostId(0), 1, 2), RequestId(1), 1 << 39, 0, &mut |_, _| {});
+    assert_eq!(memory.ahead, MOST_AHEAD);
+    memory.rest();
+    assert!(!memory.wants_warmth());
 }
