@@ -186,9 +186,11 @@ fn put_call(out: &mut Vec<u8>, call: &Call) {
         }
         None => out.put_u8(0),
     }
+    let mut inside = call.dep_refs.iter().copied();
     put_list(out, &call.deps, |out, (object, value)| {
         put_object(out, *object);
         put_value(out, value);
+        out.put_u32_le(inside.next().unwrap_or(0));
     });
     put_objects(out, &call.refs);
     put_bytes(out, &call.options);
@@ -221,10 +223,15 @@ fn get_call(input: &mut Bytes) -> Result<Call> {
         1 => Some(get_object(input)?),
         found => return Err(DecodeError::Unknown { what: "argument object flag", found }),
     };
-    let deps = get_list(input, OBJECT_LEN + 1, |input| Ok((get_object(input)?, get_value(input)?)))?;
+    let mut dep_refs = Vec::new();
+    let deps = get_list(input, OBJECT_LEN + 5, |input| {
+        let dep = (get_object(input)?, get_value(input)?);
+        dep_refs.push(get_u32(input, "number of references inside an argument")?);
+        Ok(dep)
+    })?;
     let refs = get_objects(input)?;
     let options = get_bytes(input, "options")?;
-    Ok(Call { task, attempt, target, num_returns, args, args_object, deps, refs, options })
+    Ok(Call { task, attempt, target, num_returns, args, args_object, deps, refs, dep_refs, options })
 }
 
 fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
@@ -419,3 +426,6 @@ fn get_u8(input: &mut Bytes, what: &'static str) -> Result<u8> {
 fn need(input: &Bytes, len: usize, what: &'static str) -> Result<()> {
     if input.len() < len { Err(DecodeError::Truncated { what }) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

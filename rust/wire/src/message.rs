@@ -79,8 +79,11 @@ pub struct Call {
     pub args_object: Option<ObjectId>,
     /// Values of the references passed as arguments themselves, in the order of their placeholders.
     pub deps: Vec<(ObjectId, Value)>,
-    /// References inside arguments. The caller holds them, and `deps`, until the reply.
+    /// References inside arguments, then those inside the values of `deps`. The caller holds them, and
+    /// `deps`, until the reply.
     pub refs: Vec<ObjectId>,
+    /// How many of the last `refs` are inside the value of each of `deps`, in their order.
+    pub dep_refs: Vec<u32>,
     /// Opaque options for the executing side (concurrency group, tracing), possibly empty.
     pub options: Bytes,
 }

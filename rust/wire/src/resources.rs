@@ -66,7 +66,8 @@ impl ResourceSet {
 
     pub fn add(&mut self, other: &Self) {
         for (name, amount) in &other.0 {
-            self.0.entry(name.clone()).or_default().0 += amount.0;
+            let sum = self.0.entry(name.clone()).or_default();
+            sum.0 = sum.0.saturating_add(amount.0);
         }
     }
 

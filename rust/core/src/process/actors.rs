@@ -49,6 +49,8 @@ struct Client {
     link: Link,
     /// The controller has told us of it.
     known: bool,
+    /// Why it has no place yet.
+    unplaceable: Option<String>,
     /// Calls not sent, in order.
     queue: VecDeque<u64>,
     /// Calls sent.
@@ -76,10 +78,21 @@ impl Actors {
     pub(super) fn standing(&self, actor: ActorId, seq: u64) -> String {
         let Some(client) = self.clients.get(&actor) else { return String::new() };
         match client.link {
-            Link::Waiting => "The actor is not alive yet.".to_owned(),
+            Link::Waiting => match &client.unplaceable {
+                Some(reason) => format!("The actor has no place yet: {reason}"),
+                None => "The actor is not alive yet.".to_owned(),
+            },
             Link::Alive(_) if client.inflight.contains(&seq) => "The actor has received it.".to_owned(),
             _ => "It waits for its arguments or for earlier calls.".to_owned(),
         }
+    }
+
+    pub(super) fn census(&self) -> [(&'static str, usize); 3] {
+        [
+            ("actors known", self.clients.len()),
+            ("actors whose arguments are held", self.created.len()),
+            ("actors to be created", self.creations.len()),
+        ]
     }
 
     /// The actor for whose handles `object` stands.
@@ -137,7 +150,7 @@ impl Process {
         spec.refs = arguments.refs;
         self.watch_actor(actor, fx);
         if let Some(error) = failed {
-            self.accept_actor_state(actor, ActorState::Dead { error }, fx);
+            self.give_up_creation(actor, error, fx);
         } else {
             self.actors.creations.insert(seq, Creation { spec: Box::new(spec), missing });
             self.start_creation(seq, fx);
@@ -173,10 +186,17 @@ impl Process {
         if let Some(Value::Error(error)) = self.objects.value(object) {
             let error = error.clone();
             self.actors.creations.remove(&seq);
-            self.accept_actor_state(actor, ActorState::Dead { error }, fx);
+            self.give_up_creation(actor, error, fx);
             return;
         }
         self.start_creation(seq, fx);
+    }
+
+    /// An argument of the constructor failed: the actor is dead before it was made. The controller tells
+    /// those to whom handles were passed.
+    fn give_up_creation(&mut self, actor: ActorId, error: ErrorValue, fx: &mut Vec<Effect>) {
+        self.tell_controller(ToController::ActorReady { actor, error: Some(error.clone()) }, fx);
+        self.accept_actor_state(actor, ActorState::Dead { error }, fx);
     }
 
     /// Follows the actor's state, from now on.
@@ -187,11 +207,18 @@ impl Process {
         let client = Client {
             link: Link::Waiting,
             known: false,
+            unplaceable: None,
             queue: VecDeque::new(),
             inflight: HashSet::default(),
         };
         self.actors.clients.insert(actor, client);
         self.tell_controller(ToController::WatchActor { actor }, fx);
+    }
+
+    pub(super) fn set_actor_unplaceable(&mut self, actor: ActorId, reason: String) {
+        if let Some(client) = self.actors.clients.get_mut(&actor) {
+            client.unplaceable = Some(reason);
+        }
     }
 
     /// Whether the controller has told us anything of `actor`: then it has accepted its creation.
@@ -278,19 +305,17 @@ impl Process {
         client.known = true;
         match state {
             ActorState::Alive { proc } => {
-                client.link = Link::Alive(proc);
+                if matches!(client.link, Link::Alive(before) if before != proc) {
+                    // It restarted while this process did not watch it.
+                    self.lose_process(actor, fx);
+                }
+                if let Some(client) = self.actors.clients.get_mut(&actor) {
+                    client.link = Link::Alive(proc);
+                }
                 self.flush_actor(actor, fx);
             }
             ActorState::Pending => client.link = Link::Waiting,
-            ActorState::Restarting => {
-                client.link = Link::Waiting;
-                let error = ErrorValue::text(
-                    ErrorKind::ActorUnavailable,
-                    "The actor's process died while this call was on its way, and the actor restarts.\n\
-                     hint: set max_task_retries to run such calls again.",
-                );
-                self.end_inflight(actor, &error, fx);
-            }
+            ActorState::Restarting => self.lose_process(actor, fx),
             ActorState::Dead { error } => {
                 client.link = Link::Dead(error.clone());
                 self.end_inflight(actor, &error, fx);
@@ -298,8 +323,39 @@ impl Process {
                 for object in self.actors.created.remove(&actor).unwrap_or_default() {
                     self.unhold(object);
                 }
+                self.actors.creations.retain(|_, creation| creation.spec.actor != actor);
+                if self.holders(handle_object(actor)) == 0 {
+                    self.forget_actor(actor, fx);
+                }
             }
         }
+    }
+
+    /// Nobody here has a handle any more: forgets the actor, unless calls are out or its arguments are
+    /// held until it is dead.
+    pub(super) fn forget_actor(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
+        let Some(client) = self.actors.clients.get(&actor) else { return };
+        if !client.queue.is_empty() || !client.inflight.is_empty() || self.actors.created.contains_key(&actor)
+        {
+            return;
+        }
+        if !matches!(client.link, Link::Dead(_)) {
+            self.tell_controller(ToController::UnwatchActor { actor }, fx);
+        }
+        self.actors.clients.remove(&actor);
+    }
+
+    /// The actor's process is gone, and another one is to come.
+    fn lose_process(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
+        if let Some(client) = self.actors.clients.get_mut(&actor) {
+            client.link = Link::Waiting;
+        }
+        let error = ErrorValue::text(
+            ErrorKind::ActorUnavailable,
+            "The actor's process died while this call was on its way, and the actor restarts.\n\
+             hint: set max_task_retries to run such calls again.",
+        );
+        self.end_inflight(actor, &error, fx);
     }
 
     /// The actor's process is gone: calls on their way are sent again if they may, else fail.

@@ -14,13 +14,13 @@ impl Process {
     /// The leases on a dead worker are over. What it had begun runs again if it may, at the price of a
     /// retry; what it had not begun runs elsewhere, as if it had never been sent.
     pub(super) fn fail_leases_of(&mut self, now: Nanos, worker: ProcId, death: &Death, fx: &mut Vec<Effect>) {
-        for id in self.tasks.leases_on(worker) {
-            let Some((shape, inflight)) = self.tasks.end_lease(id) else { continue };
+        for id in self.leases.leases_on(worker) {
+            let Some((shape, inflight)) = self.leases.end_lease(id) else { continue };
             self.tell_controller(ToController::ReturnLease { lease: id }, fx);
             let begun = begun(&inflight, self.me, death.last_call);
             for (at, seq) in inflight.into_iter().enumerate().rev() {
                 if at >= begun || self.take_retry(seq) {
-                    self.tasks.requeue(shape, seq);
+                    self.leases.requeue(shape, seq);
                 } else {
                     let error = self.crashed(seq, death);
                     self.fail_call(seq, error, fx);

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 use raymesh_wire::control::{ActorSpec, LastCall};
 use raymesh_wire::{
     Call, CallTarget, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet, Return, TaskId,
-    ToController,
+    ToController, Value,
 };
 
 use super::{Effect, Process};
@@ -32,6 +32,8 @@ pub(super) struct Executor {
     queue: VecDeque<Incoming>,
     running: HashMap<TaskId, Running>,
     last: Option<TaskId>,
+    /// From whom the latest call came.
+    last_caller: Option<ProcId>,
     /// What the present lease gives: the resources and the GPUs.
     lease: Option<(LeaseId, ResourceSet, Vec<u32>)>,
     blocked: bool,
@@ -42,6 +44,10 @@ pub(super) struct Executor {
 impl Executor {
     pub(super) fn leased(&mut self, lease: LeaseId, resources: ResourceSet, gpus: Vec<u32>) {
         self.lease = Some((lease, resources, gpus));
+    }
+
+    pub(super) fn census(&self) -> [(&'static str, usize); 2] {
+        [("calls to run", self.queue.len()), ("calls that run", self.running.len())]
     }
 }
 
@@ -54,6 +60,13 @@ impl Process {
             fx.push(Effect::Send { to: from, message });
             return;
         }
+        if self.executor.last_caller != Some(from) {
+            // Its death ends what it asked for. (With a lease, the worker ends with its caller.)
+            self.executor.last_caller = Some(from);
+            if matches!(call.target, CallTarget::Method { .. }) {
+                self.watch(from, fx);
+            }
+        }
         self.executor.queue.push_back(Incoming { caller: from, call });
         fx.push(Effect::Runnable);
     }
@@ -64,16 +77,21 @@ impl Process {
         let call = &incoming.call;
         let mut arguments = Vec::new();
         if !(call.deps.is_empty() && call.refs.is_empty() && call.args_object.is_none()) {
-            for (object, value) in &call.deps {
-                self.receive_argument(*object, Some(value.clone()), fx);
+            let inside: usize = call.dep_refs.iter().map(|count| *count as usize).sum();
+            let mut inside = &call.refs[call.refs.len().saturating_sub(inside)..];
+            for (at, (object, value)) in call.deps.iter().enumerate() {
+                let count = call.dep_refs.get(at).map_or(0, |count| *count as usize);
+                let (refs, rest) = inside.split_at(count.min(inside.len()));
+                self.receive_value(*object, value, refs, fx);
                 arguments.push(*object);
+                inside = rest;
             }
             for object in &call.refs {
-                self.receive_argument(*object, None, fx);
+                self.receive_argument(*object);
                 arguments.push(*object);
             }
             if let Some(object) = call.args_object {
-                self.receive_argument(object, Some(call.args.clone()), fx);
+                self.receive_value(object, &call.args, &[], fx);
                 arguments.push(object);
             }
             self.settle(fx);
@@ -110,6 +128,10 @@ impl Process {
         fx: &mut Vec<Effect>,
     ) {
         let Some(running) = self.executor.running.remove(&task) else { return };
+        if self.dead.contains(&running.caller) {
+            self.finish_for_nobody(running.arguments, returns, fx);
+            return;
+        }
         let mut after = Vec::new();
         for item in &returns {
             for owner in self.lend(&item.refs, running.caller, fx) {
@@ -118,9 +140,25 @@ impl Process {
                 }
             }
         }
-        let holds = running.arguments.into_iter().filter(|object| self.return_argument(*object)).collect();
+        let holds = self.return_arguments(running.arguments, fx);
         let reply = Reply { task, attempt: running.attempt, status, exec_us, returns, holds };
         self.send_after(after, running.caller, Message::Reply(Box::new(reply)), fx);
+        self.settle(fx);
+    }
+
+    /// The caller is dead: this process registers itself for what it keeps of the arguments, and the
+    /// results are nobody's.
+    fn finish_for_nobody(&mut self, arguments: Vec<ObjectId>, returns: Vec<Return>, fx: &mut Vec<Effect>) {
+        for object in self.return_arguments(arguments, fx) {
+            if !self.dead.contains(&object.owner) {
+                self.borrows.entry(object.owner).or_default().push((object, self.me));
+            }
+        }
+        for item in returns {
+            if let Value::Stored(block) = item.value {
+                self.free(block, fx);
+            }
+        }
         self.settle(fx);
     }
 
@@ -157,13 +195,13 @@ impl Process {
     /// Holds what a constructor's arguments refer to for as long as this process lives.
     pub fn hold_arguments(&mut self, spec: &ActorSpec, fx: &mut Vec<Effect>) {
         for (object, value) in &spec.deps {
-            self.receive_argument(*object, Some(value.clone()), fx);
+            self.receive_value(*object, value, &[], fx);
         }
         for object in &spec.refs {
-            self.receive_argument(*object, None, fx);
+            self.receive_argument(*object);
         }
         if let Some(object) = spec.args_object {
-            self.receive_argument(object, Some(spec.args.clone()), fx);
+            self.receive_value(object, &spec.args, &[], fx);
         }
         self.settle(fx);
     }

@@ -3,10 +3,13 @@
 //!
 //! - [`objects`]: reference counts and values. The process that made a reference owns the object;
 //!   others borrow it.
-//! - [`tasks`]: tasks wait for their arguments, then for a leased worker; retries.
+//! - [`tasks`]: tasks wait for their arguments, then for the reply; retries.
+//! - [`leases`]: workers for tasks, what is sent to them, and what is taken back.
+//! - [`late`]: what is sent ahead is taken back when its worker does not get to it.
 //! - [`crashes`]: what a worker's death means for the tasks that were sent to it.
 //! - [`actors`]: calls in order to each actor, over restarts.
 //! - [`why`]: what a waiting process waits for, in words.
+//! - [`census`]: how much is remembered.
 //! - [`executor`]: calls that arrive here, and what their replies say about borrowed references.
 //!
 //! Pure: every method takes what happened and appends what is to be done to an [`Effect`] list.
@@ -26,8 +29,11 @@
 //! signed, and an object is free when every count is zero.
 
 mod actors;
+mod census;
 mod crashes;
 mod executor;
+mod late;
+mod leases;
 mod objects;
 mod tasks;
 mod why;
@@ -35,6 +41,7 @@ mod why;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
@@ -95,12 +102,15 @@ pub struct Process {
     controller: ProcId,
     objects: objects::Objects,
     tasks: tasks::Tasks,
+    leases: leases::Leases,
     actors: actors::Actors,
     executor: executor::Executor,
     watched: HashSet<ProcId>,
     dead: HashSet<ProcId>,
     /// Dead processes of this host whose memory the agent has taken over.
     buried: HashSet<ProcId>,
+    /// The latest time that this process was told.
+    now: Nanos,
     next_seq: u64,
     next_actor: u32,
     /// Holds given back and holds registered, gathered per owner while one event is handled.
@@ -109,6 +119,8 @@ pub struct Process {
     frees: HashMap<ProcId, Vec<Block>>,
     /// Objects whose last holder went while this event was handled.
     doomed: Vec<ObjectId>,
+    /// Calls that waited for an object which has a value now.
+    woken: VecDeque<(u64, ObjectId)>,
     name_of: NameOf,
 }
 
@@ -120,17 +132,20 @@ impl Process {
             controller,
             objects: objects::Objects::default(),
             tasks: tasks::Tasks::default(),
+            leases: leases::Leases::default(),
             actors: actors::Actors::default(),
             executor: executor::Executor::default(),
             watched: HashSet::default(),
             dead: HashSet::default(),
             buried: HashSet::default(),
+            now: 0,
             next_seq: 1,
             next_actor: 1,
             releases: HashMap::default(),
             borrows: HashMap::default(),
             frees: HashMap::default(),
             doomed: Vec::new(),
+            woken: VecDeque::new(),
             name_of: |_| "unknown".to_owned(),
         }
     }
@@ -153,6 +168,7 @@ impl Process {
 
     /// Handles a message from another process.
     pub fn receive(&mut self, now: Nanos, from: ProcId, message: Message, fx: &mut Vec<Effect>) {
+        self.now = now;
         match message {
             Message::Call(call) => self.accept_call(from, call, fx),
             Message::Reply(reply) => self.accept_reply(now, from, *reply, fx),
@@ -183,10 +199,14 @@ impl Process {
             FromController::Leased { lease, resources, gpus, .. } => {
                 self.executor.leased(lease, resources, gpus);
             }
+            FromController::ActorUnplaceable { actor, never, reason } => {
+                self.set_actor_unplaceable(actor, reason.clone());
+                fx.push(Effect::Answer(Box::new(FromController::ActorUnplaceable { actor, never, reason })));
+            }
             FromController::WaitCycle { text } => self.accept_cycle(text),
             FromController::Exit { reason } => fx.push(Effect::Exit { reason }),
             FromController::Unplaceable { key, never, reason } => {
-                self.tasks.set_unplaceable(key, reason.clone());
+                self.leases.set_unplaceable(key, reason.clone());
                 fx.push(Effect::Answer(Box::new(FromController::Unplaceable { key, never, reason })));
             }
             other => fx.push(Effect::Answer(Box::new(other))),
@@ -219,9 +239,8 @@ impl Process {
     /// Frees what lost its last holder and sends the gathered ownership messages. Every public method
     /// that can change counts ends with it.
     fn settle(&mut self, fx: &mut Vec<Effect>) {
-        while let Some(object) = self.doomed.pop() {
-            self.reap(object, fx);
-        }
+        self.wake(fx);
+        self.reap_doomed(fx);
         if !self.borrows.is_empty() {
             for (to, holds) in sorted(&mut self.borrows) {
                 fx.push(Effect::Send { to, message: Message::Borrow { holds } });
@@ -242,12 +261,14 @@ impl Process {
     /// When [`Process::tick`] is next due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.tasks.next_deadline()
+        self.leases.next_deadline()
     }
 
     /// Time has passed: idle leases are given back.
     pub fn tick(&mut self, now: Nanos, fx: &mut Vec<Effect>) {
+        self.now = now;
         self.return_idle_leases(now, fx);
+        self.look_after_pipelines(fx);
         self.settle(fx);
     }
 }

@@ -96,6 +96,10 @@ impl Objects {
         self.entries.get(&id)?.value.as_ref()
     }
 
+    pub(super) fn census(&self) -> [(&'static str, usize); 1] {
+        [("objects that others hold", self.by_borrower.values().map(HashSet::len).sum())]
+    }
+
     /// References inside the value of `id`.
     pub(super) fn refs(&self, id: ObjectId) -> &[ObjectId] {
         self.entries.get(&id).map_or(&[], |entry| &entry.refs)
@@ -219,9 +223,13 @@ impl Process {
         self.dead.contains(&proc) || self.buried.contains(&proc)
     }
 
-    /// Asks the owner for the value, once. A borrowed object has a live owner or becomes an error.
+    /// Asks the owner for the value, once. A borrowed object has a live owner or becomes an error; an own
+    /// one has a call that will make it, or is lost.
     pub(super) fn fetch(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
         if object.owner == self.me {
+            if self.objects.value(object).is_none() && !self.tasks.submitted.contains_key(&object.seq) {
+                self.resolve(object, lost(object), Vec::new(), fx);
+            }
             return;
         }
         if self.dead.contains(&object.owner) {
@@ -238,13 +246,15 @@ impl Process {
 
     /// Registers that call `seq` needs `object`. True if it must wait.
     pub(super) fn depend(&mut self, object: ObjectId, seq: u64, fx: &mut Vec<Effect>) -> bool {
-        let entry = self.objects.entry(object);
-        if entry.value.is_some() {
-            return false;
+        if self.objects.value(object).is_none() {
+            self.fetch(object, fx);
         }
-        entry.dependents.push(seq);
-        self.fetch(object, fx);
-        self.objects.value(object).is_none()
+        let entry = self.objects.entry(object);
+        let waits = entry.value.is_none();
+        if waits {
+            entry.dependents.push(seq);
+        }
+        waits
     }
 
     /// A pending result of one of our own tasks, held once by the caller.
@@ -263,11 +273,17 @@ impl Process {
         fx: &mut Vec<Effect>,
     ) {
         for inner in &refs {
-            let entry = self.objects.entry(*inner);
-            entry.local += 1;
             if inner.owner != self.me {
-                entry.registered += 1;
+                self.objects.entry(*inner).registered += 1;
             }
+        }
+        self.set_value(object, value, refs, fx);
+    }
+
+    /// As [`Self::resolve`], where nobody was told that we hold `refs`.
+    fn set_value(&mut self, object: ObjectId, value: Value, refs: Vec<ObjectId>, fx: &mut Vec<Effect>) {
+        for inner in &refs {
+            self.objects.entry(*inner).local += 1;
         }
         // A value that came although nobody waits (any more) is dropped like any other unheld one.
         let entry = self.objects.entry(object);
@@ -289,21 +305,24 @@ impl Process {
             self.doomed.push(object);
         }
         for wanter in wanters {
-            self.send_value(wanter, object, fx);
+            if !self.dead.contains(&wanter) {
+                self.send_value(wanter, object, fx);
+            }
         }
-        for seq in dependents {
-            self.dependency_ready(seq, object, fx);
-        }
+        self.woken.extend(dependents.into_iter().map(|seq| (seq, object)));
     }
 
     pub(super) fn accept_want(&mut self, from: ProcId, object: ObjectId, fx: &mut Vec<Effect>) {
+        if self.objects.entries.contains_key(&object) {
+            // What only others' late registrations keep is lost as well.
+            self.fetch(object, fx);
+        }
         match self.objects.entries.get_mut(&object) {
             Some(entry) if entry.value.is_some() => self.send_value(from, object, fx),
             Some(entry) => entry.wanters.push(from),
             None => {
-                let text = format!("object {object:?} is not known to its owner any more");
-                let value = Value::Error(ErrorValue::text(ErrorKind::ObjectLost, text));
-                fx.push(Effect::Send { to: from, message: Message::Value { object, value, refs: vec![] } });
+                let message = Message::Value { object, value: lost(object), refs: vec![] };
+                fx.push(Effect::Send { to: from, message });
             }
         }
     }
@@ -340,8 +359,8 @@ impl Process {
     pub(super) fn lend(&mut self, refs: &[ObjectId], to: ProcId, fx: &mut Vec<Effect>) -> Vec<ProcId> {
         let mut owners = Vec::new();
         for object in refs {
-            if object.owner == to {
-                // It comes home: the owner counts it as its own.
+            if object.owner == to || self.dead.contains(&object.owner) {
+                // It comes home: the owner counts it as its own. A dead one counts nothing.
                 continue;
             }
             if object.owner == self.me {
@@ -440,12 +459,15 @@ impl Process {
         if entry.local > 0 || !entry.borrowers.is_empty() {
             return;
         }
-        if !entry.wanters.is_empty() || !entry.dependents.is_empty() {
+        if entry.awaited || !entry.wanters.is_empty() || !entry.dependents.is_empty() {
             return;
         }
         let Some(entry) = self.objects.entries.remove(&object) else { return };
         for inner in entry.refs {
             self.unhold(inner);
+        }
+        if let Some(actor) = self.actors.of_handle(object) {
+            self.forget_actor(actor, fx);
         }
         if object.owner == self.me {
             if let Some(actor) = self.actors.of_handle(object) {
@@ -472,28 +494,62 @@ impl Process {
         self.frees.entry(home).or_default().push(block);
     }
 
-    /// Holds for the executor an object that a call refers to, with its value if that came along.
-    pub(super) fn receive_argument(&mut self, object: ObjectId, value: Option<Value>, fx: &mut Vec<Effect>) {
+    /// Holds for the executor an object that a call refers to.
+    pub(super) fn receive_argument(&mut self, object: ObjectId) {
         self.objects.entry(object).local += 1;
-        if let Some(value) = value {
-            // References inside it are among the call's `refs`, and held as such.
-            self.resolve(object, value, Vec::new(), fx);
+    }
+
+    /// As [`Self::receive_argument`], with the value that came along and the references inside it.
+    pub(super) fn receive_value(
+        &mut self,
+        object: ObjectId,
+        value: &Value,
+        inside: &[ObjectId],
+        fx: &mut Vec<Effect>,
+    ) {
+        self.receive_argument(object);
+        if self.objects.value(object).is_none() {
+            self.set_value(object, value.clone(), inside.to_vec(), fx);
         }
     }
 
-    /// Ends the executor's hold on an argument. True if this process goes on holding it: the reply
-    /// must say so.
-    pub(super) fn return_argument(&mut self, object: ObjectId) -> bool {
-        self.unhold(object);
-        let me = self.me;
-        match self.objects.entries.get_mut(&object) {
+    /// Ends the executor's holds on what a call referred to. Answers what this process goes on holding:
+    /// the reply must say so.
+    pub(super) fn return_arguments(
+        &mut self,
+        arguments: Vec<ObjectId>,
+        fx: &mut Vec<Effect>,
+    ) -> Vec<ObjectId> {
+        for object in &arguments {
+            self.unhold(*object);
+        }
+        // What is held only by the value of another argument goes with that.
+        self.reap_doomed(fx);
+        let (objects, me) = (&mut self.objects.entries, self.me);
+        let kept = arguments.into_iter().filter(|object| match objects.get_mut(object) {
             Some(entry) if entry.local > 0 && object.owner != me => {
                 entry.registered += 1;
                 true
             }
             _ => false,
+        });
+        kept.collect()
+    }
+
+    pub(super) fn reap_doomed(&mut self, fx: &mut Vec<Effect>) {
+        while let Some(object) = self.doomed.pop() {
+            self.reap(object, fx);
         }
     }
+}
+
+fn lost(object: ObjectId) -> Value {
+    let text = format!(
+        "this object ({object:?}) is not known to its owner any more: nobody held a reference that the \
+         owner knew of\nhint: references that travel as bytes made by hand are not counted; pass them in \
+         arguments, results or put()"
+    );
+    Value::Error(ErrorValue::text(ErrorKind::ObjectLost, text))
 }
 
 fn owner_died(object: ObjectId) -> Value {

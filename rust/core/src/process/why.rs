@@ -24,7 +24,7 @@ impl Process {
             format!("It waits for {} of its arguments.", record.missing)
         } else {
             match record.route {
-                Route::Shape(key) => self.tasks.standing(key, object.seq),
+                Route::Shape(key) => self.leases.standing(key, object.seq),
                 Route::Actor(actor) => self.actors.standing(actor, object.seq),
             }
         };

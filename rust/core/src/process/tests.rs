@@ -1,1 +1,0 @@
-//! Two or more processes with a perfect network between them.

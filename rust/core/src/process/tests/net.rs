@@ -1,0 +1,259 @@
+//! The network between the processes of a test, and what they leave behind.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use raymesh_wire::control::{ActorState, Death, DeathCause, ExitReason};
+use raymesh_wire::{Block, FromController, HostId, Message, ObjectId, ProcId, decode, encode};
+
+use super::fake::Fake;
+use crate::process::{Effect, Process};
+
+/// Where the controller lives, and the agent of the one host.
+pub(super) const CONTROLLER: ProcId = ProcId::agent(HostId(0));
+
+pub(super) const MILLI: u64 = 1_000_000;
+
+/// The `n`-th process of the test, from 1.
+pub(super) const fn proc(n: u32) -> ProcId {
+    ProcId::new(HostId(0), 0, n)
+}
+
+/// A block and what became of it.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub freed: u32,
+    /// The agent was told by these that they do not need it any more.
+    pub dropped_by: Vec<ProcId>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Net {
+    pub now: u64,
+    pub procs: BTreeMap<ProcId, Process>,
+    pub controller: Fake,
+    pub blocks: BTreeMap<Block, Memory>,
+    pub ready: BTreeSet<(ProcId, ObjectId)>,
+    pub answers: Vec<(ProcId, FromController)>,
+    pub exits: Vec<(ProcId, ExitReason)>,
+    /// Everything that was sent, in order.
+    pub log: Vec<(ProcId, ProcId, Message)>,
+    channels: BTreeMap<(ProcId, ProcId), VecDeque<Message>>,
+    held: BTreeSet<(ProcId, ProcId)>,
+    next_offset: u64,
+}
+
+impl Net {
+    /// Processes 1 to `count`: the first is a driver, the others are workers.
+    pub fn new(count: u32) -> Self {
+        let procs = (1..=count).map(|n| (proc(n), Process::new(proc(n), CONTROLLER))).collect();
+        Self {
+            now: MILLI,
+            procs,
+            controller: Fake::new((2..=count).map(proc)),
+            blocks: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            answers: Vec::new(),
+            exits: Vec::new(),
+            log: Vec::new(),
+            channels: BTreeMap::new(),
+            held: BTreeSet::new(),
+            next_offset: 0,
+        }
+    }
+
+    /// Lets a process do something, and takes what it sends.
+    pub fn with<R>(&mut self, id: ProcId, act: impl FnOnce(&mut Process, u64, &mut Vec<Effect>) -> R) -> R {
+        let mut effects = Vec::new();
+        let process = self.procs.get_mut(&id).unwrap_or_else(|| panic!("{id:?} is dead"));
+        let result = act(process, self.now, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } | Effect::SendAfter { to, message, .. } => {
+                    self.send(id, to, message);
+                }
+                Effect::SendCall { to, call } => self.send(id, to, Message::Call(Box::new((*call).clone()))),
+                Effect::Ready { object } => assert!(self.ready.insert((id, object)), "{object:?} twice"),
+                Effect::Runnable => {}
+                Effect::Free { block } => self.free(id, block),
+                Effect::Answer(answer) => self.answers.push((id, *answer)),
+                Effect::Exit { reason } => self.exits.push((id, reason)),
+            }
+        }
+        result
+    }
+
+    pub fn send(&mut self, from: ProcId, to: ProcId, message: Message) {
+        self.log.push((from, to, message.clone()));
+        self.channels.entry((from, to)).or_default().push_back(message);
+    }
+
+    /// Messages from `from` to `to` stay on their way until [`Self::resume`].
+    pub fn hold(&mut self, from: ProcId, to: ProcId) {
+        self.held.insert((from, to));
+    }
+
+    pub fn resume(&mut self, from: ProcId, to: ProcId) {
+        self.held.remove(&(from, to));
+        self.run();
+    }
+
+    /// Delivers until nothing can be delivered.
+    pub fn run(&mut self) {
+        let mut patience = 1_000_000;
+        while self.deliver_one(|_| 0) {
+            patience -= 1;
+            assert!(patience > 0, "messages go round for ever: {:?}", &self.log[self.log.len() - 8..]);
+        }
+    }
+
+    /// Delivers the next message of one of the pairs that have any: `choose` says of which. False: there
+    /// is none.
+    pub fn deliver_one(&mut self, choose: impl FnOnce(usize) -> usize) -> bool {
+        let open: Vec<_> = self.open_channels().collect();
+        if open.is_empty() {
+            return false;
+        }
+        self.deliver(open[choose(open.len())]);
+        true
+    }
+
+    fn open_channels(&self) -> impl Iterator<Item = (ProcId, ProcId)> {
+        let open = move |(channel, queue): &(&(ProcId, ProcId), &VecDeque<Message>)| {
+            let Some(front) = queue.front() else { return false };
+            // News of a death comes after the last words of the dead.
+            let spoken = self
+                .dead_in(front)
+                .is_none_or(|dead| self.channels.get(&(dead, channel.1)).is_none_or(VecDeque::is_empty));
+            spoken && !self.held.contains(channel)
+        };
+        self.channels.iter().filter(open).map(|(channel, _)| *channel)
+    }
+
+    fn dead_in(&self, message: &Message) -> Option<ProcId> {
+        match message {
+            Message::FromController(FromController::Died { proc, .. }) => Some(*proc),
+            Message::FromController(FromController::ActorState {
+                actor,
+                state: ActorState::Restarting | ActorState::Dead { .. },
+            }) => self.controller.lived_in(*actor),
+            _ => None,
+        }
+    }
+
+    fn deliver(&mut self, (from, to): (ProcId, ProcId)) {
+        let Some(message) = self.channels.get_mut(&(from, to)).and_then(VecDeque::pop_front) else { return };
+        let mut bytes = Vec::new();
+        encode(&message, &mut bytes);
+        assert_eq!(decode(bytes.into()).as_ref(), Ok(&message));
+        match message {
+            Message::ToController(message) => {
+                for (to, message) in self.controller.handle(from, message) {
+                    self.tell(to, message);
+                }
+                self.start_actors();
+            }
+            Message::FreeBlocks { blocks } if to == CONTROLLER => {
+                for block in blocks {
+                    let memory =
+                        self.blocks.get_mut(&block).unwrap_or_else(|| panic!("{block:?} is unknown"));
+                    assert!(!memory.dropped_by.contains(&from), "{from:?} gives back {block:?} twice");
+                    memory.dropped_by.push(from);
+                }
+            }
+            message if self.procs.contains_key(&to) => {
+                self.with(to, |process, now, fx| process.receive(now, from, message, fx));
+            }
+            _ => {}
+        }
+    }
+
+    /// The controller sends.
+    pub fn tell(&mut self, to: ProcId, message: FromController) {
+        self.send(CONTROLLER, to, Message::FromController(message));
+    }
+
+    /// Workers that became actors run their constructors.
+    fn start_actors(&mut self) {
+        for (worker, spec) in self.controller.take_starts() {
+            if self.procs.contains_key(&worker) {
+                self.with(worker, |process, _, fx| process.hold_arguments(&spec, fx));
+                for (to, message) in self.controller.started(spec.actor, worker) {
+                    self.tell(to, message);
+                }
+            }
+        }
+    }
+
+    /// `kill -9`. What it has sent arrives still, then the news of its death.
+    pub fn kill(&mut self, id: ProcId) {
+        let process = self.procs.remove(&id).unwrap_or_else(|| panic!("{id:?} is dead already"));
+        let cause = DeathCause::Signaled { signal: 9 };
+        let death = Death { last_call: process.last_call(), ..cause.into() };
+        for (to, message) in self.controller.died(id, &death) {
+            self.tell(to, message);
+        }
+        self.start_actors();
+        self.run();
+    }
+
+    /// Time passes, and what is due is done.
+    pub fn pass(&mut self, time: u64) {
+        let end = self.now + time;
+        loop {
+            let due = self.procs.iter().filter_map(|(id, process)| Some((process.next_deadline()?, *id)));
+            let Some((at, id)) = due.min().filter(|(at, _)| *at <= end) else { break };
+            self.now = self.now.max(at);
+            self.with(id, |process, now, fx| process.tick(now, fx));
+            let next = self.procs.get(&id).and_then(Process::next_deadline);
+            assert!(next.is_none_or(|next| next > self.now), "{id:?} asks for the time in a circle");
+            self.run();
+        }
+        self.now = end;
+    }
+
+    /// New memory of `home`.
+    pub fn allocate(&mut self, home: ProcId) -> Block {
+        self.next_offset += 64;
+        let block = Block { home, offset: self.next_offset, len: 64 };
+        self.blocks.insert(block, Memory::default());
+        block
+    }
+
+    fn free(&mut self, by: ProcId, block: Block) {
+        let memory = self.blocks.get_mut(&block).unwrap_or_else(|| panic!("{block:?} was never there"));
+        assert_eq!(block.home, by, "memory is freed by who did not allocate it");
+        assert_eq!(memory.freed, 0, "{block:?} is freed twice");
+        memory.freed += 1;
+    }
+
+    /// Memory that is in use.
+    pub fn in_use(&self) -> Vec<Block> {
+        self.blocks.iter().filter(|(_, memory)| memory.freed == 0).map(|(block, _)| *block).collect()
+    }
+
+    /// How many messages matched, since the test began.
+    pub fn count(&self, mut matches: impl FnMut(&(ProcId, ProcId, Message)) -> bool) -> usize {
+        self.log.iter().filter(|sent| matches(sent)).count()
+    }
+
+    /// Nothing is left: no object, no message, no memory but that of the dead, no lease, no timer.
+    pub fn assert_clean(mut self) {
+        self.held.clear();
+        self.run();
+        self.pass(10_000 * MILLI);
+        for (id, process) in &self.procs {
+            assert_eq!(process.object_count(), 0, "{id:?} knows something still: {process:#?}");
+            assert_eq!(process.next_deadline(), None, "{id:?} waits for something still");
+            let left: Vec<_> = process.census().into_iter().filter(|(_, count)| *count > 0).collect();
+            assert!(left.is_empty(), "{id:?} keeps something: {left:?} in {process:#?}");
+        }
+        let leaked: Vec<_> = self
+            .blocks
+            .iter()
+            .filter(|(block, memory)| memory.freed == 0 && self.procs.contains_key(&block.home))
+            .collect();
+        assert!(leaked.is_empty(), "memory is lost: {leaked:?}");
+        self.controller.assert_idle();
+    }
+}
