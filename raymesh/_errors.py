@@ -94,6 +94,7 @@ _LOST: dict[str, type[ex.ObjectLostError]] = {
 _TEXT: dict[str, Callable[[str], BaseException]] = {
     "ActorDied": _actor_died,
     "ActorUnavailable": _actor_unavailable,
+    "ActorAlreadyExists": ex.ActorAlreadyExistsError,
     "ActorHandleNotFound": ex.ActorHandleNotFoundError,
     "GetTimeout": ex.GetTimeoutError,
     "WorkerCrashed": ex.WorkerCrashedError,

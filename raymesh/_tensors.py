@@ -20,18 +20,25 @@ def reduce(tensor: Any) -> Any:
         or tensor.layout is not torch.strided
         or tensor.device.type != "cpu"
         or tensor.requires_grad
+        or tensor.is_nested
         or tensor.is_conj()
         or tensor.is_neg()
         or tensor.is_quantized
+        or tensor.__dict__
         or not tensor.numel()
     ):
         return NotImplemented
-    flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    # In the order of memory, so that the strides (channels last, transposed) arrive as they were.
+    order = sorted(range(tensor.dim()), key=lambda axis: (-tensor.stride(axis), axis))
+    ordered = tensor.permute(order)
+    if not ordered.is_contiguous():
+        return NotImplemented
+    flat = ordered.detach().reshape(-1).view(torch.uint8).numpy()
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return _restore, (pickle.PickleBuffer(flat), dtype, tuple(tensor.shape))
+    return _restore, (pickle.PickleBuffer(flat), dtype, tuple(ordered.shape), tuple(order))
 
 
-def _restore(buffer: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+def _restore(buffer: Any, dtype: str, shape: tuple[int, ...], order: tuple[int, ...]) -> Any:
     """A tensor that may be written. Of a large one only the pages that are written are copied."""
     import torch
 
@@ -39,4 +46,6 @@ def _restore(buffer: Any, dtype: str, shape: tuple[int, ...]) -> Any:
         memory: Any = buffer.private()
     else:
         memory = bytearray(buffer)
-    return torch.frombuffer(memory, dtype=getattr(torch, dtype)).reshape(shape)
+    flat = torch.frombuffer(memory, dtype=getattr(torch, dtype))
+    axes = sorted(range(len(order)), key=order.__getitem__)
+    return flat.reshape(shape).permute(axes)

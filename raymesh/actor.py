@@ -46,7 +46,7 @@ class ActorClass:
             "@ray.remote, and apply @ray.remote to the derived class."
         )
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
         """Creates an actor; the arguments go to the constructor."""
         return self._create(args, kwargs, self._default_options)
 
@@ -174,7 +174,7 @@ class ActorClassWithOptions:
         self._actor_class = actor_class
         self._options = options
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
         """Creates an actor; the arguments go to the constructor."""
         return self._actor_class._create(args, kwargs, self._options)
 

@@ -74,7 +74,7 @@ class RemoteFunction:
         """A node of a task graph."""
         raise not_yet("bind()", "call .remote() and pass the references on")
 
-    def _first_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _first_call(self, /, *args: Any, **kwargs: Any) -> Any:
         self.remote = self._submitter(self._default_options)
         return self.remote(*args, **kwargs)
 
@@ -129,7 +129,7 @@ class FunctionWithOptions:
         self._options = options
         self.remote = self._first_call
 
-    def _first_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _first_call(self, /, *args: Any, **kwargs: Any) -> Any:
         self.remote = self._remote_function._submitter(self._options)
         return self.remote(*args, **kwargs)
 

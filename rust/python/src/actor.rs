@@ -68,7 +68,7 @@ impl Actor {
         let session = session::ensure(py)?;
         let body = Body::new(class_name, pickled.as_bytes());
         body.publish(&session);
-        let arguments = call::pack(py, &session, args, Some(kwargs))?;
+        let (arguments, _held) = call::pack(py, &session, args, Some(kwargs))?;
         let named = !name.is_empty();
         let namespace = if namespace.is_empty() { session.namespace.read().clone() } else { namespace };
         let actor = session.proc.with_core(|core, _, _| core.next_actor());
@@ -220,15 +220,19 @@ impl Actor {
             let refusal = Mutex::new(None);
             let waited = py.detach(|| {
                 session.proc.wait_until(waiting, |proc| {
+                    // In this order: a refusal arrives before the state.
+                    let known = proc.read_core(|core| core.knows_actor(self.id));
                     let mut refusal = refusal.lock();
                     if refusal.is_none() {
                         *refusal = proc.take_refusal(self.id);
                     }
-                    refusal.is_some() || proc.read_core(|core| core.knows_actor(self.id))
+                    known || refusal.is_some()
                 })
             });
             match (waited, refusal.into_inner()) {
-                (_, Some(reason)) => return Err(PyValueError::new_err(reason)),
+                (_, Some(reason)) => {
+                    return Err(crate::errors::exception(py, "ActorAlreadyExists", reason.as_bytes(), ""));
+                }
                 (Waited::Done, None) => return Ok(()),
                 (Waited::Interrupted, None) => py.check_signals()?,
                 _ => return Err(PyRuntimeError::new_err("the raymesh runtime has stopped")),
@@ -288,7 +292,7 @@ impl Method {
     ) -> PyResult<Py<PyAny>> {
         let session = session::ensure(py)?;
         self.actor.get().belongs_to(py, &session)?;
-        let arguments = call::pack(py, &session, args, kwargs)?;
+        let (arguments, _held) = call::pack(py, &session, args, kwargs)?;
         let spec = ActorCallSpec {
             actor: self.actor.get().id,
             method: self.name.clone(),

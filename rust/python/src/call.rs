@@ -8,6 +8,8 @@
 //! kind 0: no arguments.  1: n:u8 {len:u32 scalar frame}*n.  2: a frame of (args, kwargs)
 //! ```
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -16,7 +18,7 @@ use raymesh_wire::{ObjectId, Value};
 
 use crate::errors::Failure;
 use crate::frame;
-use crate::object_ref::ObjectRef;
+use crate::object_ref::{Held, ObjectRef};
 use crate::session::Session;
 
 const EMPTY: u8 = 0;
@@ -26,13 +28,14 @@ const PICKLED: u8 = 2;
 /// Top bit of a place: the argument is a keyword's.
 const KEYWORD: u32 = 1 << 31;
 
-/// Serializes arguments. What they refer to is alive as long as the caller keeps `args` and `kwargs`.
+/// Serializes arguments. What they refer to is alive as long as the caller keeps `args`, `kwargs` and the
+/// second answer.
 pub(crate) fn pack(
     py: Python<'_>,
     session: &Session,
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Arguments> {
+) -> PyResult<(Arguments, Held)> {
     let mut deps = Vec::new();
     let mut head = vec![0, 0];
     let mut place = |object: ObjectId, at: u32| {
@@ -60,10 +63,10 @@ pub(crate) fn pack(
     let kwargs = kwargs.filter(|kwargs| !kwargs.is_empty());
     if args.is_empty() && kwargs.is_none() {
         head.push(EMPTY);
-        return Ok(inline(head, deps));
+        return Ok((inline(head, deps), Held::none(Arc::clone(&session.proc))));
     }
     if kwargs.is_none() && frame::pack_scalars(&mut head, SCALARS, args)? {
-        return Ok(inline(head, deps));
+        return Ok((inline(head, deps), Held::none(Arc::clone(&session.proc))));
     }
     head.push(PICKLED);
     let payload = if deps.is_empty() {
@@ -79,7 +82,8 @@ pub(crate) fn pack(
         }
         _ => None,
     };
-    Ok(Arguments { value: frame.value, object, deps, refs: frame.refs })
+    let refs = frame.refs.ids().to_vec();
+    Ok((Arguments { value: frame.value, object, deps, refs }, frame.refs))
 }
 
 fn inline(bytes: Vec<u8>, deps: Vec<ObjectId>) -> Arguments {

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use raymesh_wire::control::ActorSpec;
-use raymesh_wire::{ErrorKind, ErrorValue, ToController, Value};
+use raymesh_wire::{ErrorKind, ErrorValue, ToController};
 
 use crate::call;
 use crate::context::{self, ActorContext, Running};
@@ -125,8 +125,10 @@ impl Construction {
             }
             Err(error) => {
                 let name = format!("{}.__init__", class_name.rsplit('.').next().unwrap_or(class_name));
-                Some(match error_value(py, &name, &error).0 {
-                    Value::Error(error) => ErrorValue { kind: ErrorKind::ActorInit, payload: error.payload },
+                // References inside the exception are not kept: there is no object that could.
+                let (packed, _) = error_value(py, session, &name, &error);
+                Some(match packed.kind {
+                    ErrorKind::Task => ErrorValue { kind: ErrorKind::ActorInit, payload: packed.payload },
                     _ => ErrorValue::text(ErrorKind::ActorDied, error.to_string()),
                 })
             }

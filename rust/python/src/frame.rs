@@ -9,6 +9,8 @@
 //! PICKLE  pad[3] count:u32 body_len:u64 {len:u64}*count  body  {pad buffer}*count
 //! ```
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -18,7 +20,7 @@ use raymesh_wire::{Block, ObjectId, ProcId, Value};
 
 use crate::errors::Failure;
 use crate::hooks::hooks;
-use crate::object_ref::capture;
+use crate::object_ref::{Held, capture};
 use crate::session::Session;
 use crate::view::View;
 
@@ -40,7 +42,7 @@ const BYTES: u8 = 6;
 /// A serialized value, and the references inside it.
 pub(crate) struct Frame {
     pub(crate) value: Value,
-    pub(crate) refs: Vec<ObjectId>,
+    pub(crate) refs: Held,
 }
 
 /// Serializes `obj` as (part of) an object that `owner` will own. `prefix` goes before the frame.
@@ -53,9 +55,10 @@ pub(crate) fn dump(
 ) -> PyResult<Frame> {
     let mut small = prefix.to_vec();
     if put_scalar(&mut small, obj)? {
-        return Ok(Frame { value: store_small(py, session, small, owner)?, refs: Vec::new() });
+        let refs = Held::none(Arc::clone(&session.proc));
+        return Ok(Frame { value: store_small(py, session, small, owner)?, refs });
     }
-    let ((body, buffers), refs) = capture(|| {
+    let ((body, buffers), refs) = capture(&session.proc, || {
         let pair = hooks(py)?.serialize.bind(py).call1((obj,))?;
         pair.extract::<(Bound<'_, PyBytes>, Vec<Bound<'_, PyAny>>)>()
     })?;

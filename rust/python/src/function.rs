@@ -160,7 +160,7 @@ impl Function {
         let session = session::ensure(py)?;
         self.body.publish(&session);
         let shape = self.shape(&session);
-        let arguments = call::pack(py, &session, args, kwargs)?;
+        let (arguments, _held) = call::pack(py, &session, args, kwargs)?;
         let spec = TaskSpec {
             function: self.body.id,
             arguments,

@@ -53,27 +53,49 @@ thread_local! {
     static CAPTURE: RefCell<Option<Vec<ObjectId>>> = const { RefCell::new(None) };
 }
 
+/// References inside pickled bytes, held until the bytes have found their keeper: what the user's code
+/// pickles may be gone before.
+#[derive(Debug)]
+pub(crate) struct Held {
+    proc: Arc<Proc>,
+    ids: Vec<ObjectId>,
+}
+
+impl Held {
+    pub(crate) const fn none(proc: Arc<Proc>) -> Self {
+        Self { proc, ids: Vec::new() }
+    }
+
+    pub(crate) fn ids(&self) -> &[ObjectId] {
+        &self.ids
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.proc.release_all(&self.ids);
+    }
+}
+
 /// Collects the references that `work` pickles.
-pub(crate) fn capture<R>(work: impl FnOnce() -> PyResult<R>) -> PyResult<(R, Vec<ObjectId>)> {
+pub(crate) fn capture<R>(proc: &Arc<Proc>, work: impl FnOnce() -> PyResult<R>) -> PyResult<(R, Held)> {
     let before = CAPTURE.with(|cell| cell.borrow_mut().replace(Vec::new()));
     let result = work();
-    let refs = CAPTURE.with(|cell| std::mem::replace(&mut *cell.borrow_mut(), before));
-    Ok((result?, refs.unwrap_or_default()))
+    let ids = CAPTURE.with(|cell| std::mem::replace(&mut *cell.borrow_mut(), before));
+    let held = Held { proc: Arc::clone(proc), ids: ids.unwrap_or_default() };
+    Ok((result?, held))
 }
 
 /// Notes that `object` is being pickled.
 pub(crate) fn note_pickled(object: ObjectId, proc: &Proc) {
-    let captured = CAPTURE.with(|cell| match cell.borrow_mut().as_mut() {
-        Some(refs) => {
+    CAPTURE.with(|cell| {
+        if let Some(refs) = cell.borrow_mut().as_mut() {
             refs.push(object);
-            true
         }
-        None => false,
     });
-    if !captured {
-        // Pickled by the user's own hand: nobody can know how long the bytes live, so the object lives on.
-        proc.with_core(|core, _, _| core.hold(object));
-    }
+    // [`Held`] lets go of it. If it was pickled by the user's own hand, nobody can know how long the bytes
+    // live, so the object lives on.
+    proc.with_core(|core, _, _| core.hold(object));
 }
 
 pub(crate) fn encode_id(id: ObjectId) -> [u8; 20] {

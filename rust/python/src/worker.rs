@@ -26,7 +26,7 @@ use crate::context::{self, Running};
 use crate::errors::os_error;
 use crate::function::Body;
 use crate::hooks::hooks;
-use crate::object_ref::capture;
+use crate::object_ref::{Held, capture};
 use crate::session::{self, Session};
 use crate::{call, frame};
 
@@ -234,60 +234,95 @@ pub(crate) fn announce_whole(py: Python<'_>, name: &str) -> PyResult<()> {
     Ok(())
 }
 
+/// What a call sends back, and the references inside, held until the caller is registered.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    returns: Vec<Return>,
+    held: Vec<Held>,
+}
+
+impl Results {
+    fn add(&mut self, value: Value, held: Held) {
+        self.returns.push(Return { value, refs: held.ids().to_vec() });
+        self.held.push(held);
+    }
+}
+
+/// Serializes what a call returned, as objects of `owner`.
 pub(crate) fn pack_results(
     py: Python<'_>,
     session: &Session,
     value: &Bound<'_, PyAny>,
     owner: ProcId,
     call: &Call,
-) -> PyResult<Vec<Return>> {
-    let pack = |value: &Bound<'_, PyAny>| -> PyResult<Return> {
-        let frame = frame::dump(py, session, value, owner, &[])?;
-        // Held beyond the value itself, until the caller is registered.
-        session.proc.hold_all(&frame.refs);
-        Ok(Return { value: frame.value, refs: frame.refs })
-    };
+) -> PyResult<Results> {
+    let mut results = Results::default();
     match call.num_returns {
-        0 => Ok(Vec::new()),
-        1 => Ok(vec![pack(value)?]),
+        0 => {}
+        1 => {
+            let frame = frame::dump(py, session, value, owner, &[])?;
+            results.add(frame.value, frame.refs);
+        }
         declared => {
-            let Ok(items) = value.try_iter() else {
-                return Err(PyTypeError::new_err(format!(
-                    "num_returns={declared} was declared, but the result, a {}, has no items: return a \
-                     tuple or list of {declared}",
-                    value.get_type().qualname()?
-                )));
-            };
-            let items = items.collect::<PyResult<Vec<_>>>()?;
-            if items.len() != declared as usize {
-                return Err(PyValueError::new_err(format!(
-                    "Task returned {} objects, but num_returns={declared}.",
-                    items.len()
-                )));
+            for item in items_of(value, declared as usize)? {
+                match frame::dump(py, session, &item, owner, &[]) {
+                    Ok(frame) => results.add(frame.value, frame.refs),
+                    Err(error) => {
+                        // The error takes the place of all results.
+                        for packed in results.returns {
+                            if let Value::Stored(block) = packed.value {
+                                session.proc.abandon(block);
+                            }
+                        }
+                        return Err(error);
+                    }
+                }
             }
-            items.iter().map(pack).collect()
         }
     }
+    Ok(results)
 }
 
-pub(crate) fn reply(session: &Session, call: &Call, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
-    let held: Vec<_> = returns.iter().flat_map(|item| item.refs.iter().copied()).collect();
-    session.proc.finish(call.task, status, exec_us, returns);
-    session.proc.release_all(&held);
+/// The `declared` results of a call that has several.
+fn items_of<'py>(value: &Bound<'py, PyAny>, declared: usize) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let Ok(items) = value.try_iter() else {
+        return Err(PyTypeError::new_err(format!(
+            "num_returns={declared} was declared, but the result, a {}, has no items: return a \
+             tuple or list of {declared}",
+            value.get_type().qualname()?
+        )));
+    };
+    let items = items.collect::<PyResult<Vec<_>>>()?;
+    if items.len() != declared {
+        return Err(PyValueError::new_err(format!(
+            "Task returned {} objects, but num_returns={declared}.",
+            items.len()
+        )));
+    }
+    Ok(items)
+}
+
+pub(crate) fn reply(session: &Session, call: &Call, status: ReplyStatus, exec_us: u32, results: Results) {
+    session.proc.finish(call.task, status, exec_us, results.returns);
 }
 
 pub(crate) fn reply_error(py: Python<'_>, session: &Session, call: &Call, error: &PyErr, exec_us: u32) {
     let status =
         if is_retryable(py, call, error) { ReplyStatus::RaisedRetryable } else { ReplyStatus::Raised };
-    let (value, refs) = error_value(py, &call_name(call), error);
-    session.proc.hold_all(&refs);
-    let returns = vec![Return { value, refs }; call.num_returns as usize];
-    reply(session, call, status, exec_us, returns);
+    let (error, held) = error_value(py, session, &call_name(call), error);
+    let item = Return { value: Value::Error(error), refs: held.ids().to_vec() };
+    let results = Results { returns: vec![item; call.num_returns as usize], held: vec![held] };
+    reply(session, call, status, exec_us, results);
 }
 
 /// What user code raised, as a value.
-pub(crate) fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, Vec<raymesh_wire::ObjectId>) {
-    let packed = capture(|| {
+pub(crate) fn error_value(
+    py: Python<'_>,
+    session: &Session,
+    name: &str,
+    error: &PyErr,
+) -> (ErrorValue, Held) {
+    let packed = capture(&session.proc, || {
         let actor = context::actor();
         let hex = actor.map(|(id, _)| raymesh_wire::ids::hex(&id.to_ray_bytes(session::job())));
         let kwargs = PyDict::new(py);
@@ -303,12 +338,10 @@ pub(crate) fn error_value(py: Python<'_>, name: &str, error: &PyErr) -> (Value, 
         packed.extract::<Vec<u8>>()
     });
     match packed {
-        Ok((payload, refs)) => {
-            (Value::Error(ErrorValue { kind: ErrorKind::Task, payload: payload.into() }), refs)
-        }
+        Ok((payload, held)) => (ErrorValue { kind: ErrorKind::Task, payload: payload.into() }, held),
         Err(failure) => {
             let text = format!("{error}\n(the exception could not be sent: {failure})");
-            (Value::Error(ErrorValue::text(ErrorKind::System, text)), Vec::new())
+            (ErrorValue::text(ErrorKind::System, text), Held::none(Arc::clone(&session.proc)))
         }
     }
 }

@@ -61,10 +61,6 @@ pub struct Frame {
 /// Depth of tasks that neither wait nor submit.
 const LEAF: u64 = 9;
 
-/// Whether constructors get failed arguments. Known gap: a process that gives up a creation does not tell
-/// the controller (by `ActorReady` with the error), and others that call the actor wait for ever.
-const FAILED_ARGUMENTS: bool = false;
-
 impl Frame {
     fn new(kind: Kind, seed: u64, steps: usize, depth: u64) -> Self {
         Self {
@@ -250,7 +246,7 @@ impl World {
 
     fn create(&mut self, id: ProcId, frame: &mut Frame) {
         let (arguments, _) = self
-            .arguments(id, frame, |process, it| it.safe && matches!(process.lookup(it.id), Lookup::Ready(value) if FAILED_ARGUMENTS || !value.is_error()));
+            .arguments(id, frame, |process, it| it.safe && matches!(process.lookup(it.id), Lookup::Ready(_)));
         let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
         let mut resources = ResourceSet::new();
         if frame.rng.one_in(4) {

@@ -77,12 +77,13 @@ impl Controller {
             "the name {:?} is taken in namespace {:?} by a living actor of class {class}",
             spec.name, spec.namespace
         );
-        for watcher in watchers {
-            let state = ActorState::Dead { error: died(format!("The actor was not created: {reason}.")) };
-            send(effects, watcher, FromController::ActorState { actor, state });
-        }
         self.history.add(self.now, Subject::Actor(actor), "refused", reason.clone());
+        let state = ActorState::Dead { error: died(format!("The actor was not created: {reason}.")) };
+        // Before its state: the creator waits for either.
         send(effects, actor.creator, FromController::CreateRefused { actor, reason });
+        for watcher in watchers {
+            send(effects, watcher, FromController::ActorState { actor, state: state.clone() });
+        }
     }
 
     fn enqueue_actor(&mut self, id: ActorId, effects: &mut Effects) {

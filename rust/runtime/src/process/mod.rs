@@ -57,6 +57,8 @@ pub struct Proc {
     leader: AtomicBool,
     /// When the helper wakes by itself; `u64::MAX`: never.
     helper_due: AtomicU64,
+    /// When to look after the store; `u64::MAX`: never.
+    store_due: AtomicU64,
     stopping: AtomicBool,
     store: Mutex<store::Store>,
     requests: Mutex<requests::Requests>,
@@ -125,6 +127,7 @@ impl Proc {
             follower_count: AtomicUsize::new(0),
             leader: AtomicBool::new(false),
             helper_due: AtomicU64::new(u64::MAX),
+            store_due: AtomicU64::new(u64::MAX),
             stopping: AtomicBool::new(false),
             store: Mutex::new(store::Store::new(me)),
             requests: Mutex::new(requests::Requests::default()),
@@ -299,13 +302,23 @@ impl Proc {
                     }
                 }
                 Effect::Free { block } => {
-                    let extents = self.store.lock().free(block);
+                    let mut store = self.store.lock();
+                    let extents = store.free(block);
+                    if let Some(review) = store.plan_review(self.clock.now()) {
+                        self.store_due.store(review, Ordering::SeqCst);
+                    }
+                    drop(store);
                     if !extents.is_empty() {
                         let message = Message::ToAgent(ToAgent::ShrinkHeap { extents });
                         self.send_locked(state, self.agent, &message);
                     }
                 }
                 Effect::Answer(answer) => self.answered(*answer),
+                // It holds or owns something yet: not idle after all.
+                Effect::Exit { reason: ExitReason::Retired } if state.core.object_count() > 0 => {
+                    let hello = Message::ToAgent(ToAgent::Hello { pid: std::process::id() });
+                    self.send_locked(state, self.agent, &hello);
+                }
                 Effect::Exit { reason } => {
                     *self.exit.lock() = Some(reason);
                     self.endpoint.kick();
@@ -317,9 +330,13 @@ impl Proc {
 
     fn answered(&self, answer: FromController) {
         let unasked = self.requests.lock().answered(answer);
-        if let Some(FromController::Unplaceable { reason, .. }) = unasked
-            && let Some(notify) = &*self.on_notice.lock()
-        {
+        let reason = match unasked {
+            Some(
+                FromController::Unplaceable { reason, .. } | FromController::ActorUnplaceable { reason, .. },
+            ) => reason,
+            _ => return,
+        };
+        if let Some(notify) = &*self.on_notice.lock() {
             notify(reason);
         }
     }
@@ -379,13 +396,6 @@ impl Proc {
         self.with_core(|core, _, fx| core.release(object, fx));
     }
 
-    /// One more hold on each.
-    pub fn hold_all(&self, objects: &[ObjectId]) {
-        if !objects.is_empty() {
-            self.with_core(|core, _, _| objects.iter().for_each(|object| drop(core.hold(*object))));
-        }
-    }
-
     /// Lets go of one hold on each.
     pub fn release_all(&self, objects: &[ObjectId]) {
         if !objects.is_empty() {
@@ -411,16 +421,20 @@ impl Proc {
         let now = self.clock.now();
         core.tick(now, effects);
         self.carry_out(&mut state);
-        let due = state.core.next_deadline();
+        let (extents, review) = self.store.lock().review(now);
+        self.store_due.store(review.unwrap_or(u64::MAX), Ordering::SeqCst);
+        if !extents.is_empty() {
+            self.send_locked(&mut state, self.agent, &Message::ToAgent(ToAgent::ShrinkHeap { extents }));
+        }
+        let due = state.core.next_deadline().into_iter().chain(review).min();
         self.helper_due.store(due.unwrap_or(u64::MAX), Ordering::SeqCst);
         due.map(|due| Duration::from_nanos(due.saturating_sub(now)))
     }
 
     /// The helper must wake in time for the core's next deadline.
     fn mind_deadline(&self, state: &MutexGuard<'_, State>) {
-        if let Some(due) = state.core.next_deadline()
-            && due < self.helper_due.load(Ordering::SeqCst)
-        {
+        let due = state.core.next_deadline().unwrap_or(u64::MAX).min(self.store_due.load(Ordering::SeqCst));
+        if due < self.helper_due.load(Ordering::SeqCst) {
             self.helper_due.store(due, Ordering::SeqCst);
             self.endpoint.kick_helper();
         }

@@ -13,6 +13,9 @@ const MIN_EXTENT: u64 = 4 << 20;
 /// So much free memory is kept for the next large values instead of going back to the agent.
 const KEEP_FREE: u64 = 256 << 20;
 
+/// What is kept free goes back too when so long nothing was put or dropped.
+const GIVE_BACK: u64 = 5_000_000_000;
+
 /// Fresh memory of this size and more is brought in by one call instead of a fault for each page.
 const POPULATE: u64 = 64 << 10;
 
@@ -36,22 +39,49 @@ pub(super) struct Store {
     heap: Heap,
     /// Blocks of ours that hold objects owned by another process, which may die.
     lent: HashMap<u64, (Block, ProcId)>,
+    /// When to see whether memory that is kept free is of any use.
+    review: Option<u64>,
+    /// Something was put or dropped since the last time.
+    used: bool,
 }
 
 impl Store {
     pub(super) fn new(me: ProcId) -> Self {
-        Self { heap: Heap::new(me), lent: HashMap::default() }
+        Self { heap: Heap::new(me), lent: HashMap::default(), review: None, used: false }
     }
 
     /// Takes a block back; answers extents to return to the agent.
     pub(super) fn free(&mut self, block: Block) -> Vec<Extent> {
         self.lent.remove(&block.offset);
         self.heap.free(&block);
+        self.used = true;
         if self.heap.idle_bytes() > KEEP_FREE { self.heap.take_free_extents(KEEP_FREE) } else { Vec::new() }
     }
 
     pub(super) fn trim(&mut self) -> Vec<Extent> {
         self.heap.take_free_extents(0)
+    }
+
+    /// Sees to it that memory that is kept free is looked at again. Answers when, if that is news.
+    pub(super) fn plan_review(&mut self, now: u64) -> Option<u64> {
+        if self.review.is_some() || self.heap.idle_bytes() == 0 {
+            return None;
+        }
+        self.review = Some(now + GIVE_BACK);
+        self.review
+    }
+
+    /// Takes out what nobody used for long; answers when to look again, too.
+    pub(super) fn review(&mut self, now: u64) -> (Vec<Extent>, Option<u64>) {
+        let mut extents = Vec::new();
+        if self.review.take_if(|at| *at <= now).is_some() {
+            if std::mem::take(&mut self.used) {
+                self.plan_review(now);
+            } else {
+                extents = self.trim();
+            }
+        }
+        (extents, self.review)
     }
 
     pub(super) fn lent_to(&self, owner: ProcId) -> Vec<Block> {
@@ -75,6 +105,7 @@ impl Proc {
             {
                 let mut store = self.store.lock();
                 if let Some(Allocation { block, cold }) = store.heap.alloc_tracked(len) {
+                    store.used = true;
                     if owner != self.me {
                         store.lent.insert(block.offset, (block, owner));
                     }

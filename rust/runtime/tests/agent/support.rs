@@ -123,6 +123,7 @@ impl Driver {
             args_object: None,
             deps: Vec::new(),
             refs: Vec::new(),
+            dep_refs: Vec::new(),
             options: Bytes::new(),
         };
         self.send(worker, &Message::Call(Box::new(call)));
