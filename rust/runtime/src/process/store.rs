@@ -8,7 +8,7 @@ use raymesh_wire::{Block, ProcId, ToController};
 use super::requests::RequestError;
 use super::{Proc, Waited};
 
-/// Extents are asked for in at least this size, so that small blocks share one.
+/// Extents are asked for in about this size at least, so that small blocks share one.
 const MIN_EXTENT: u64 = 4 << 20;
 /// So much free memory is kept for the next large values instead of going back to the agent.
 const KEEP_FREE: u64 = 256 << 20;
@@ -67,6 +67,7 @@ impl Store {
         if self.review.is_some() || self.heap.idle_bytes() == 0 {
             return None;
         }
+        self.used = false;
         self.review = Some(now + GIVE_BACK);
         self.review
     }
@@ -117,12 +118,11 @@ impl Proc {
                     return Ok(block);
                 }
             }
-            let extent = self.grow(len.max(MIN_EXTENT), &mut interrupted)?;
+            let wanted = extent_for(len);
+            let extent = self.grow(wanted, &mut interrupted)?;
             let extent = match extent {
                 Ok(extent) => extent,
-                Err(_) if len < MIN_EXTENT => {
-                    self.grow(len, &mut interrupted)?.map_err(|f| E::from(f.into()))?
-                }
+                Err(_) if wanted > len => self.grow(len, &mut interrupted)?.map_err(|f| E::from(f.into()))?,
                 Err(full) => return Err(E::from(full.into())),
             };
             self.store.lock().heap.add_extent(extent);
@@ -161,8 +161,18 @@ impl Proc {
     }
 }
 
+/// What to ask for when a block of `len` bytes finds no room: blocks of a size tend to come together,
+/// so a whole number of them.
+fn extent_for(len: u64) -> u64 {
+    let block = len.max(1).saturating_add(Heap::ALIGN - 1) / Heap::ALIGN * Heap::ALIGN;
+    block.saturating_mul((MIN_EXTENT / block).max(1))
+}
+
 impl From<HeapFull> for StoreError {
     fn from(full: HeapFull) -> Self {
         Self::Full { wanted: full.wanted, free: full.free, capacity: full.capacity }
     }
 }
+
+#[cfg(test)]
+mod tests;
