@@ -308,6 +308,7 @@ impl Process {
             self.return_lease(id, fx);
             return;
         }
+        lease.engaged = false;
         lease.idle_since = now;
         self.leases.idle.push_back((now, id));
     }
