@@ -49,7 +49,8 @@ def check_text(text: str, mb: int) -> None:
     assert mb * MB <= wanted < (mb + 1) * MB, text
     assert free < wanted, text
     assert capacity == STORE, text
-    assert "hint:" in text and "object_store_memory" in text, text
+    assert "hint:" in text, text
+    assert "object_store_memory" in text, text
 
 
 def test_driver_and_workers_fill_the_store_in_turn(raymesh_session: ModuleType) -> None:
