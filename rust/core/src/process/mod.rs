@@ -22,6 +22,7 @@
 //! 1. Arguments: the caller holds what a call refers to until the reply. A worker that still holds
 //!    some of it then says so in the reply (`holds`), and the caller registers the worker with the
 //!    owner before it lets go.
+//!    What is inside the values of arguments goes along with them, and is kept with those that are kept.
 //! 2. Values that contain references: whoever sends such a value registers the receiver first.
 //!
 //! A borrower whose last local holder goes gives back all its registered holds at once. A give-back
