@@ -59,7 +59,15 @@ def task_error(payload: bytes) -> ex.RayTaskError:
 
 
 def materialize_error(kind: str, payload: bytes, object_hex: str) -> BaseException:
-    """The exception for an error value. `kind` is the name of an `ErrorKind` of rust/wire."""
+    """The exception for an error value. `kind` is the name of an `ErrorKind` of rust/wire.
+
+    `Argument:` before it: the error is that of an argument of the call, which therefore did not run.
+    """
+    outer, _, inner = kind.rpartition(":")
+    if outer:
+        cause = materialize_error(inner, payload, object_hex)
+        text = f"{type(cause).__name__}: {cause}\n"
+        return ex.RayTaskError("an argument of the call", text, cause).as_instanceof_cause()
     if kind == "Task":
         return task_error(payload).as_instanceof_cause()
     if kind == "ActorInit":

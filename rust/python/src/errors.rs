@@ -51,7 +51,13 @@ impl From<Failure> for PyErr {
 pub(crate) fn raise(py: Python<'_>, error: &ErrorValue, object: ObjectId) -> PyErr {
     let job = crate::session::job();
     let hex = hex(&object.to_ray_bytes(job));
-    exception(py, kind_name(error.kind), &error.payload, &hex)
+    match error.argument() {
+        Some(inner) => {
+            let kind = format!("Argument:{}", kind_name(inner.kind));
+            exception(py, &kind, &inner.payload, &hex)
+        }
+        None => exception(py, kind_name(error.kind), &error.payload, &hex),
+    }
 }
 
 /// An exception of `raymesh.exceptions` by the name of its kind.

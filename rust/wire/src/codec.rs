@@ -280,7 +280,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
         }
         Value::Error(error) => {
             out.put_u8(2);
-            out.put_u8(error_code(error.kind));
+            out.put_u8(error.kind.code());
             put_bytes(out, &error.payload);
         }
     }
@@ -292,36 +292,12 @@ fn get_value(input: &mut Bytes) -> Result<Value> {
         1 => Ok(Value::Stored(get_block(input)?)),
         2 => {
             let code = get_u8(input, "error kind")?;
-            let kind = ERROR_KINDS
-                .get(usize::from(code))
-                .copied()
+            let kind = ErrorKind::from_code(code)
                 .ok_or(DecodeError::Unknown { what: "error kind", found: code })?;
             Ok(Value::Error(ErrorValue { kind, payload: get_bytes(input, "error")? }))
         }
         found => Err(DecodeError::Unknown { what: "value kind", found }),
     }
-}
-
-/// Error kinds by their code on the wire: append only.
-const ERROR_KINDS: [ErrorKind; 13] = [
-    ErrorKind::Task,
-    ErrorKind::ActorInit,
-    ErrorKind::WorkerCrashed,
-    ErrorKind::ActorDied,
-    ErrorKind::ActorUnavailable,
-    ErrorKind::ObjectLost,
-    ErrorKind::OwnerDied,
-    ErrorKind::StoreFull,
-    ErrorKind::Cancelled,
-    ErrorKind::Unschedulable,
-    ErrorKind::ActorUnschedulable,
-    ErrorKind::PendingCallsLimit,
-    ErrorKind::System,
-];
-
-fn error_code(kind: ErrorKind) -> u8 {
-    // Every kind stands in the table; a test walks it.
-    ERROR_KINDS.iter().position(|known| *known == kind).unwrap_or(ERROR_KINDS.len() - 1) as u8
 }
 
 fn put_block(out: &mut Vec<u8>, block: &Block) {

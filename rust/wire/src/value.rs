@@ -57,6 +57,26 @@ impl ErrorValue {
     pub fn text(kind: ErrorKind, text: impl Into<String>) -> Self {
         Self { kind, payload: Bytes::from(text.into().into_bytes()) }
     }
+
+    /// The same as the error of a call that has it as an argument. What user code raised stays as it is;
+    /// a failure of the runtime becomes an [`ErrorKind::Argument`].
+    #[must_use]
+    pub fn of_argument(&self) -> Self {
+        if matches!(self.kind, ErrorKind::Task | ErrorKind::ActorInit | ErrorKind::Argument) {
+            return self.clone();
+        }
+        let mut payload = Vec::with_capacity(1 + self.payload.len());
+        payload.push(self.kind.code());
+        payload.extend_from_slice(&self.payload);
+        Self { kind: ErrorKind::Argument, payload: Bytes::from(payload) }
+    }
+
+    /// The error inside an [`ErrorKind::Argument`].
+    #[must_use]
+    pub fn argument(&self) -> Option<Self> {
+        let (code, _) = self.payload.split_first().filter(|_| self.kind == ErrorKind::Argument)?;
+        Some(Self { kind: ErrorKind::from_code(*code)?, payload: self.payload.slice(1..) })
+    }
 }
 
 /// Kinds of error values, each a class of `raymesh.exceptions`.
@@ -89,4 +109,39 @@ pub enum ErrorKind {
     PendingCallsLimit,
     /// `RaySystemError`: raymesh itself failed.
     System,
+    /// The call's argument failed, otherwise than by user code: `RayTaskError` as an instance of that
+    /// error's class. The payload is the code of its kind, then its payload.
+    Argument,
+}
+
+/// Error kinds by their code on the wire: append only.
+pub(crate) const ERROR_KINDS: [ErrorKind; 14] = [
+    ErrorKind::Task,
+    ErrorKind::ActorInit,
+    ErrorKind::WorkerCrashed,
+    ErrorKind::ActorDied,
+    ErrorKind::ActorUnavailable,
+    ErrorKind::ObjectLost,
+    ErrorKind::OwnerDied,
+    ErrorKind::StoreFull,
+    ErrorKind::Cancelled,
+    ErrorKind::Unschedulable,
+    ErrorKind::ActorUnschedulable,
+    ErrorKind::PendingCallsLimit,
+    ErrorKind::System,
+    ErrorKind::Argument,
+];
+
+impl ErrorKind {
+    /// Its code on the wire.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        // Every kind stands in the table; a test walks it.
+        ERROR_KINDS.iter().position(|known| *known == self).unwrap_or(ERROR_KINDS.len() - 1) as u8
+    }
+
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        ERROR_KINDS.get(usize::from(code)).copied()
+    }
 }

@@ -119,8 +119,8 @@ impl Process {
         for object in &arguments.deps {
             if self.depend(*object, task.seq, fx) {
                 missing += 1;
-            } else if failed.is_none() {
-                failed = self.objects.value(*object).filter(|value| value.is_error()).cloned();
+            } else if let (None, Some(Value::Error(error))) = (&failed, self.objects.value(*object)) {
+                failed = Some(Value::Error(error.of_argument()));
             }
         }
         let call = Call {
@@ -164,10 +164,8 @@ impl Process {
         };
         record.missing = record.missing.saturating_sub(1);
         let (missing, route) = (record.missing, record.route);
-        if let Some(value) = self.objects.value(object)
-            && value.is_error()
-        {
-            let error = value.clone();
+        if let Some(Value::Error(error)) = self.objects.value(object) {
+            let error = Value::Error(error.of_argument());
             self.fail_call(seq, error, fx);
             if let Route::Actor(actor) = route {
                 self.flush_actor(actor, fx);

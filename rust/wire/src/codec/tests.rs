@@ -1,6 +1,7 @@
 //! Codes on the wire: written down twice, so that none changes by accident.
 
 use super::*;
+use crate::value::ERROR_KINDS;
 
 /// A new kind does not compile here: append it to [`ERROR_KINDS`], and its code to this.
 const fn expected(kind: ErrorKind) -> u8 {
@@ -18,6 +19,7 @@ const fn expected(kind: ErrorKind) -> u8 {
         ErrorKind::ActorUnschedulable => 10,
         ErrorKind::PendingCallsLimit => 11,
         ErrorKind::System => 12,
+        ErrorKind::Argument => 13,
     }
 }
 
@@ -25,12 +27,26 @@ const fn expected(kind: ErrorKind) -> u8 {
 fn every_kind_of_error_has_its_code() {
     for (code, kind) in ERROR_KINDS.into_iter().enumerate() {
         assert_eq!(usize::from(expected(kind)), code, "{kind:?}");
-        assert_eq!(usize::from(error_code(kind)), code, "{kind:?}");
+        assert_eq!(usize::from(kind.code()), code, "{kind:?}");
         let value = Value::Error(ErrorValue::text(kind, "why"));
         let mut out = Vec::new();
         put_value(&mut out, &value);
         assert_eq!(get_value(&mut Bytes::from(out)), Ok(value));
     }
+}
+
+#[test]
+fn failed_argument_carries_the_kind_and_text_of_its_failure() {
+    let crashed = ErrorValue::text(ErrorKind::WorkerCrashed, "why");
+    let outer = crashed.of_argument();
+    assert_eq!(outer.kind, ErrorKind::Argument);
+    assert_eq!(outer.argument(), Some(crashed));
+    assert_eq!(outer.of_argument(), outer, "one level, however long the chain of calls");
+    let raised = ErrorValue::text(ErrorKind::Task, "pickled");
+    assert_eq!(raised.of_argument(), raised);
+    assert_eq!(raised.argument(), None);
+    let hostile = ErrorValue { kind: ErrorKind::Argument, payload: Bytes::new() };
+    assert_eq!(hostile.argument(), None);
 }
 
 /// A list says that it is longer than what is left: refused before memory is set aside for it.

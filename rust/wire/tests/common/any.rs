@@ -70,7 +70,7 @@ fn function() -> impl Strategy<Value = FunctionId> {
 }
 
 /// Every kind of error.
-pub const ERRORS: [ErrorKind; 13] = [
+pub const ERRORS: [ErrorKind; 14] = [
     ErrorKind::Task,
     ErrorKind::ActorInit,
     ErrorKind::WorkerCrashed,
@@ -84,6 +84,7 @@ pub const ERRORS: [ErrorKind; 13] = [
     ErrorKind::ActorUnschedulable,
     ErrorKind::PendingCallsLimit,
     ErrorKind::System,
+    ErrorKind::Argument,
 ];
 
 fn error() -> impl Strategy<Value = ErrorValue> {

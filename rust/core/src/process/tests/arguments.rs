@@ -182,7 +182,7 @@ fn a_failed_argument_given_twice_fails_the_call_once() {
     let call = net.submit(proc(1), arguments(&[bad, bad], &[]), ONCE)[0];
     net.start(proc(2));
     net.kill(proc(2));
-    assert_eq!(net.error(proc(1), call), ErrorKind::WorkerCrashed);
+    assert_eq!(net.cause(proc(1), call), ErrorKind::WorkerCrashed);
     net.let_go(proc(1), &[bad, call]);
     net.assert_clean();
 }

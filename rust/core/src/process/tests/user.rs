@@ -86,15 +86,24 @@ impl Net {
         }
     }
 
+    /// The kind of error in which an argument of the call behind `object` ended.
+    pub fn cause(&self, id: ProcId, object: ObjectId) -> ErrorKind {
+        match self.value(id, object) {
+            Value::Error(error) => error.argument().map_or(error.kind, |inner| inner.kind),
+            other => panic!("{object:?} is no error: {other:?}"),
+        }
+    }
+
     /// Whether the process knows of the object at all.
     pub fn knows(&self, id: ProcId, object: ObjectId) -> bool {
         !matches!(self.lookup(id, object), Lookup::Unknown)
     }
 
     /// The kind of error in which an object ended.
+    /// Why `object` has no value: of a failed argument, the failure behind it.
     pub fn error(&self, id: ProcId, object: ObjectId) -> ErrorKind {
         match self.value(id, object) {
-            Value::Error(error) => error.kind,
+            Value::Error(error) => error.argument().unwrap_or(error).kind,
             other => panic!("{object:?} is no error: {other:?}"),
         }
     }

@@ -72,7 +72,7 @@ fn a_long_chain_of_calls_fails_without_recursion() {
     }
     net.start(proc(2));
     net.kill(proc(2));
-    assert_eq!(net.error(proc(1), objects[objects.len() - 1]), ErrorKind::WorkerCrashed);
+    assert_eq!(net.cause(proc(1), objects[objects.len() - 1]), ErrorKind::WorkerCrashed);
     net.let_go(proc(1), &objects);
     net.assert_clean();
 }
@@ -91,7 +91,7 @@ fn a_long_chain_of_method_calls_fails_without_recursion() {
     let worker = if net.home(actor) == proc(2) { proc(3) } else { proc(2) };
     net.start(worker);
     net.kill(worker);
-    assert_eq!(net.error(proc(1), objects[objects.len() - 1]), ErrorKind::WorkerCrashed);
+    assert_eq!(net.cause(proc(1), objects[objects.len() - 1]), ErrorKind::WorkerCrashed);
     net.let_go(proc(1), &objects);
     net.end_actor(proc(1), actor);
     net.assert_clean();
@@ -107,8 +107,8 @@ fn an_argument_whose_owner_died_fails_the_call() {
     let before = net.submit(proc(1), arguments(&slow, &[]), ONCE)[0];
     net.kill(proc(2));
     let after = net.submit(proc(1), arguments(&slow, &[]), ONCE)[0];
-    assert_eq!(net.error(proc(1), before), ErrorKind::OwnerDied);
-    assert_eq!(net.error(proc(1), after), ErrorKind::OwnerDied);
+    assert_eq!(net.cause(proc(1), before), ErrorKind::OwnerDied);
+    assert_eq!(net.cause(proc(1), after), ErrorKind::OwnerDied);
     net.let_go(proc(1), &[outer[0], before, after]);
     net.kill(proc(3));
     net.assert_clean();
@@ -130,7 +130,7 @@ fn an_argument_of_an_owner_known_to_be_dead_fails_the_call_once() {
     net.let_go(proc(1), &[lost]);
     net.take(proc(1), lost);
     let late = net.submit(proc(1), arguments(&[lost, lost], &[]), ONCE)[0];
-    assert_eq!(net.error(proc(1), late), ErrorKind::OwnerDied);
+    assert_eq!(net.cause(proc(1), late), ErrorKind::OwnerDied);
     net.let_go(proc(1), &[lost, late]);
     net.assert_clean();
 }
@@ -142,7 +142,7 @@ fn a_call_of_a_lost_object_fails() {
     net.let_go(proc(1), &[lost]);
     net.take(proc(1), lost);
     let call = net.submit(proc(1), arguments(&[lost], &[]), ONCE)[0];
-    assert_eq!(net.error(proc(1), call), ErrorKind::ObjectLost);
+    assert_eq!(net.cause(proc(1), call), ErrorKind::ObjectLost);
     net.let_go(proc(1), &[lost, call]);
     net.assert_clean();
 }
