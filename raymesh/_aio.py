@@ -51,6 +51,13 @@ def wait_for(ref: _native.ObjectRef[Any]) -> Generator[Any, None, Any]:
         ready: asyncio.Future[None] = loop.create_future()
         bridge.watch(ref, ready)
         yield from ready
+    return _value(ref)
+
+
+def _value(ref: _native.ObjectRef[Any]) -> Any:
+    """The value of an object that is ready, or whose session has ended."""
+    if not ref.is_ready():
+        raise RuntimeError("raymesh was shut down while this object was awaited")
     return _native.get_one(ref, None)
 
 
@@ -81,7 +88,7 @@ def _complete(ref: _native.ObjectRef[Any], future: Future[Any]) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
-        value = _native.get_one(ref, None)
+        value = _value(ref)
     except BaseException as error:
         future.set_exception(error)
     else:

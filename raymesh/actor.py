@@ -113,6 +113,11 @@ class ActorClass:
         options: dict[str, Any],
     ) -> ActorHandle:
         meta = self._meta()
+        if missing := getattr(self._class, "__abstractmethods__", None):
+            raise TypeError(
+                f"Can't instantiate abstract class {self._class.__name__} with abstract "
+                f"method{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}"
+            )
         if self._pickled is None:
             from raymesh._pickling import dump_definition
 
@@ -282,6 +287,10 @@ class ActorMethod:
             "Actor methods cannot be called directly. "
             f"Instead of running 'object.{name}()', try 'object.{name}.remote()'."
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        method = (self._ray_native, self._ray_meta, self._method_name, self._method)
+        return ActorMethod, method
 
     def __repr__(self) -> str:
         return f"ActorMethod({self._ray_meta.class_name}.{self._method_name})"

@@ -205,8 +205,9 @@ class ActorUnavailableError(RayActorError):
         hex_id = None if actor_id is None else actor_id.hex()
         super().__init__(
             actor_id=hex_id,
-            error_msg=f"The actor {hex_id or ''} is unavailable: {error_message}. The call may "
-            "have run or not; its effects, if any, are not undone.",
+            error_msg=f"The actor{f' {hex_id}' if hex_id else ''} is unavailable: "
+            f"{error_message.rstrip('.')}. The call may have run or not; its effects, if any, are "
+            "not undone.",
         )
 
 

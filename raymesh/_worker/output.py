@@ -1,4 +1,4 @@
-"""Standard output and error of a worker: pipes to the agent, written line by line.
+"""Standard output and error of a worker: pipes to the agent, written at once.
 
 The agent shows each line with the name of the task or actor that printed it. The name costs nothing
 per task: ``set_name`` only stores it, and a stream announces it, in front of the first line that is
@@ -46,7 +46,7 @@ class _Stream(io.FileIO):
 
 
 def open_streams() -> None:
-    """Make ``sys.stdout`` and ``sys.stderr`` line-buffered writers to fds 1 and 2."""
+    """Make ``sys.stdout`` and ``sys.stderr`` unbuffered writers to fds 1 and 2."""
     sys.stdout = sys.__stdout__ = _text(1, "<stdout>", "strict")  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _text(2, "<stderr>", "backslashreplace")  # type: ignore[misc]
 
@@ -63,6 +63,5 @@ def flush_streams() -> None:
 def _text(fd: int, name: str, errors: str) -> io.TextIOWrapper:
     raw = _Stream(fd, "w", closefd=False)
     raw.name = name
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding="utf-8", errors=errors, line_buffering=True
-    )
+    # Nothing is kept back: what was written before a crash is shown, also without an end of line.
+    return io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=True)

@@ -30,6 +30,12 @@ pub(crate) fn instance(py: Python<'_>) -> PyResult<(Py<PyAny>, Arc<str>)> {
     Ok((instance.clone_ref(py), Arc::clone(class)))
 }
 
+/// Drops the instance.
+pub(crate) fn forget_instance() {
+    let instance = INSTANCE.lock().take();
+    drop(instance);
+}
+
 /// A bound method of the actor: its own, or one that every actor has.
 pub(crate) fn method<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let (instance, _) = instance(py)?;

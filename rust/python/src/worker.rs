@@ -21,7 +21,7 @@ use raymesh_wire::{
     ResourceSet, Return, ToController, Value,
 };
 
-use crate::construction::{become_actor, class_name, instance, method, method_name};
+use crate::construction::{become_actor, class_name, forget_instance, instance, method, method_name};
 use crate::context::{self, Running};
 use crate::errors::os_error;
 use crate::function::Body;
@@ -65,11 +65,19 @@ pub(crate) fn run_worker(
     }));
     proc.hello();
     let session = session::ensure(py)?;
+    let code = work(py, &session);
+    // At an orderly end the instance goes first, and its `__del__` runs.
+    forget_instance();
+    code
+}
+
+/// Runs calls, as a worker and then, if so told, as an actor. Answers the exit code.
+fn work(py: Python<'_>, session: &Session) -> PyResult<i32> {
     loop {
-        match run_calls(py, &session)? {
+        match run_calls(py, session)? {
             Stop::Exit(code) => return Ok(code),
             Stop::BecomeActor(spec, restarts, gpus) => {
-                if !become_actor(py, &session, *spec, restarts, gpus)? {
+                if !become_actor(py, session, *spec, restarts, gpus)? {
                     return Ok(0);
                 }
             }

@@ -292,8 +292,8 @@ fn get_value(input: &mut Bytes) -> Result<Value> {
         1 => Ok(Value::Stored(get_block(input)?)),
         2 => {
             let code = get_u8(input, "error kind")?;
-            let kind = ErrorKind::from_code(code)
-                .ok_or(DecodeError::Unknown { what: "error kind", found: code })?;
+            let kind =
+                ErrorKind::from_code(code).ok_or(DecodeError::Unknown { what: "error kind", found: code })?;
             Ok(Value::Error(ErrorValue { kind, payload: get_bytes(input, "error")? }))
         }
         found => Err(DecodeError::Unknown { what: "value kind", found }),

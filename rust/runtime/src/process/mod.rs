@@ -156,8 +156,16 @@ impl Proc {
         self.stopping.store(true, Ordering::SeqCst);
         self.endpoint.kick_helper();
         self.endpoint.kick();
-        let _state = self.state.lock();
+        let mut state = self.state.lock();
         self.followers.notify_all();
+        // Whoever waits for an object learns that there is nothing to wait for any more.
+        let waiting = std::mem::take(&mut state.on_ready);
+        drop(state);
+        for (object, callbacks) in waiting {
+            for callback in callbacks {
+                callback(object);
+            }
+        }
     }
 
     #[must_use]
@@ -322,6 +330,10 @@ impl Proc {
                 Effect::Exit { reason } => {
                     *self.exit.lock() = Some(reason);
                     self.endpoint.kick();
+                    // An event loop looks for that where it looks for calls.
+                    if let Some(tell) = &*self.on_runnable.lock() {
+                        tell();
+                    }
                 }
             }
         }
