@@ -53,8 +53,8 @@ def start_driver(
     preload: Sequence[str],
     prestart: int,
     capture_output: bool,
-) -> None:
-    """Start controller, agent and zygote for this process as driver.
+) -> int:
+    """Start controller, agent and zygote for this process as driver. Returns the session's number.
 
     ``resources`` are the host's (``CPU``, ``GPU``, ``memory``, custom). ``object_store_memory`` is in bytes.
     ``preload`` names modules that the zygote imports ahead. ``prestart`` workers are forked at once.
@@ -72,10 +72,10 @@ def is_worker() -> bool: ...
 def preload(modules: Sequence[str]) -> None:
     """Ask the zygote to import modules before it forks further workers. Returns at once."""
 
-def next_output(timeout: float) -> list[tuple[str, int, bool, str]] | None:
-    """Lines that workers printed: ``(name, pid, is_stderr, line)``; waits up to ``timeout`` seconds.
+def next_output(session: int, timeout: float) -> list[tuple[str, int, bool, str]] | None:
+    """Lines that workers of that session printed: ``(name, pid, is_stderr, line)``; waits up to ``timeout`` seconds.
 
-    None once the runtime has stopped and everything was handed out.
+    None once that runtime has stopped and everything was handed out.
     """
 
 @final

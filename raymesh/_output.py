@@ -157,9 +157,10 @@ class Style:
 
 
 class Printer:
-    """Prints what workers print until the runtime stops; `join` returns when all is shown."""
+    """Prints what workers of a session print until it ends; `join` returns when all is shown."""
 
-    def __init__(self, *, show: bool) -> None:
+    def __init__(self, session: int, *, show: bool) -> None:
+        self._session = session
         self._show = show
         self._folder = Folder.from_environment(os.environ)
         self._style = Style(os.environ)
@@ -178,7 +179,7 @@ class Printer:
         while True:
             deadline = self._folder.deadline()
             wait = _LONG if deadline is None else max(deadline - time.monotonic(), 0.0)
-            arrived = _native.next_output(wait)
+            arrived = _native.next_output(self._session, wait)
             if arrived is None:
                 break
             if not self._show:

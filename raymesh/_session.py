@@ -160,7 +160,7 @@ def _start(
     global _driver, _at_exit
     cpus = int(host.resources.get("CPU", 0))
     _sources.runtime_started()
-    _native.start_driver(
+    session = _native.start_driver(
         resources=host.resources,
         object_store_memory=host.object_store_memory,
         namespace=namespace,
@@ -170,7 +170,7 @@ def _start(
         prestart=min(cpus, _machine.cpu_count()),
         capture_output=True,
     )
-    printer = Printer(show=show_output)
+    printer = Printer(session, show=show_output)
     printer.start()
     _driver = _Driver(printer, host.ip_address)
     if not _at_exit:

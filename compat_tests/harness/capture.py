@@ -11,6 +11,9 @@ from types import TracebackType
 from compat_tests.harness.describe import normalize
 
 
+_END = "\x00end of capture\x00\n"
+
+
 class Capture:
     """Context manager that diverts stdout and stderr into memory and lets one wait for a line."""
 
@@ -38,6 +41,11 @@ class Capture:
         traceback: TracebackType | None,
     ) -> None:
         _flush()
+        # All that was written before this has been read once this has.
+        os.write(1, _END.encode())
+        with self._changed:
+            self._changed.wait_for(lambda: _END in self._text, 20.0)
+            self._text = self._text.replace(_END, "")
         for target, saved in zip((1, 2), self._saved, strict=True):
             os.dup2(saved, target)
             os.close(saved)

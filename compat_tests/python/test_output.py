@@ -112,13 +112,13 @@ def batches(monkeypatch):
     """What the native part hands out; then it has stopped."""
     pending = []
     monkeypatch.setattr(
-        _output._native, "next_output", lambda timeout: pending.pop(0) if pending else None
+        _output._native, "next_output", lambda session, timeout: pending.pop(0) if pending else None
     )
     return pending
 
 
 def run_printer(*, show=True):
-    printer = Printer(show=show)
+    printer = Printer(1, show=show)
     printer.start()
     printer.join(10)
 

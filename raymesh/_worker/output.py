@@ -1,8 +1,8 @@
 """Standard output and error of a worker: pipes to the agent, written at once.
 
 The agent shows each line with the name of the task or actor that printed it. The name costs nothing
-per task: ``set_name`` only stores it, and a stream announces it, in front of the first line that is
-printed under it, with a record that the agent filters out.
+per task: ``set_name`` only stores it, and a stream says it in front of each line, with a record that
+the agent filters out.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ def set_name(name: str) -> None:
 
 
 class _Stream(io.FileIO):
-    """A pipe to the agent."""
+    """A pipe to the agent. Says before each line who prints it."""
 
-    announced = ""
     at_line_start = True
 
     def write(self, data: Any, /) -> int:
         body = bytes(data)
-        record = b""
-        if self.announced != _name and self.at_line_start:
-            self.announced = _name
-            record = MARK + _name.encode("utf-8", "replace").replace(b"\n", b" ") + b"\n"
-        # One write for both, so that a child that prints to the same pipe does not come in between.
-        rest = record + body
+        if not body:
+            return 0
+        record = MARK + _name.encode("utf-8", "replace").replace(b"\n", b" ") + b"\n"
+        last = body.endswith(b"\n")
+        # One write for all, so that a child that prints to the same pipe does not come in between.
+        rest = (body[:-1] if last else body).replace(b"\n", b"\n" + record)
+        rest = (record if self.at_line_start else b"") + rest + (b"\n" if last else b"")
         while rest:
             rest = rest[os.write(self.fileno(), rest) :]
-        if body:
-            self.at_line_start = body.endswith(b"\n")
+        self.at_line_start = last
         return len(body)
 
 

@@ -84,6 +84,7 @@ pub(crate) fn become_actor(
         resources: spec.resources.clone(),
     });
     session::set_namespace(&spec.namespace);
+    session.proc.begin_construction(spec.actor);
     session.proc.hold_arguments(&spec);
     announce(py, &spec.class_name)?;
     apply_environment(py, &spec.resources, &gpus)?;

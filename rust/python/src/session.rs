@@ -30,7 +30,7 @@ pub(crate) struct Session {
 
 static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);
 /// What workers print, of the latest session: its last lines are taken after its end.
-static OUTPUT: RwLock<Option<OutputReader>> = RwLock::new(None);
+static OUTPUT: RwLock<Option<(u64, OutputReader)>> = RwLock::new(None);
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Sessions up to this generation belong to the process that this one was forked from.
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
@@ -113,7 +113,7 @@ pub(crate) fn start_driver(
     preload: Vec<String>,
     prestart: usize,
     capture_output: bool,
-) -> PyResult<()> {
+) -> PyResult<u64> {
     if current().is_some() {
         return Err(PyRuntimeError::new_err("raymesh is running already: call raymesh.shutdown() first"));
     }
@@ -140,11 +140,14 @@ pub(crate) fn start_driver(
             .and_then(|eventfd| Proc::start(agent.segment(), agent.driver(), agent.controller(), eventfd))
             .map_err(|error| os_error("raymesh cannot start its helper thread", &error))?;
         proc.on_notice(agent.notifier());
-        *OUTPUT.write() = Some(agent.output());
-        Ok(Session::new(proc, name, namespace, Some(agent)))
+        let output = agent.output();
+        let session = Session::new(proc, name, namespace, Some(agent));
+        *OUTPUT.write() = Some((session.generation, output));
+        Ok(session)
     })?;
+    let generation = session.generation;
     *SESSION.write() = Some(Arc::new(session));
-    Ok(())
+    Ok(generation)
 }
 
 /// As Ray's: shows when and by whom it was made.
@@ -202,11 +205,15 @@ pub(crate) fn preload(modules: Vec<String>) {
 type OutputLine = (String, u32, bool, String);
 
 #[pyfunction]
-pub(crate) fn next_output(py: Python<'_>, timeout: f64) -> Option<Vec<OutputLine>> {
-    let reader = OUTPUT.read().clone()?;
+pub(crate) fn next_output(py: Python<'_>, session: u64, timeout: f64) -> Option<Vec<OutputLine>> {
+    let of_session = |output: &&(u64, OutputReader)| output.0 == session;
+    let (_, reader) = OUTPUT.read().as_ref().filter(of_session).cloned()?;
     let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
     let Some(lines) = py.detach(|| reader.next(timeout)) else {
-        *OUTPUT.write() = None;
+        let mut output = OUTPUT.write();
+        if output.as_ref().is_some_and(|(of, _)| *of == session) {
+            *output = None;
+        }
         return None;
     };
     Some(lines.into_iter().map(|line| (line.name, line.pid, line.is_stderr, line.text)).collect())

@@ -238,6 +238,10 @@ pub(crate) fn announce_whole(py: Python<'_>, name: &str) -> PyResult<()> {
         }
         name.clone_into(&mut last);
     }
+    if let Some(session) = session::current() {
+        // For what does not go through Python's streams.
+        session.proc.note_name(name);
+    }
     py.import("raymesh._worker.output")?.getattr("set_name")?.call1((name,))?;
     Ok(())
 }

@@ -10,6 +10,9 @@ use crate::sync::{AtomicU64, Ordering};
 
 const RUNNING: u64 = 1;
 
+/// Words of a noted name: a longer one is cut.
+const NAME_WORDS: usize = 8;
+
 /// See the module.
 #[derive(Debug)]
 #[repr(C)]
@@ -17,6 +20,9 @@ pub struct CallNote {
     owner: AtomicU64,
     /// The task's number, doubled, and whether it runs; 0: no call yet, or `owner` is being changed.
     call: AtomicU64,
+    /// What the process's output is shown under; UTF-8, filled up with zeros. A reader may find parts of
+    /// two names: good enough for a label.
+    name: [AtomicU64; NAME_WORDS],
 }
 
 impl CallNote {
@@ -48,8 +54,25 @@ impl CallNote {
         }
     }
 
+    pub fn set_name(&self, name: &str) {
+        let mut bytes = [0; NAME_WORDS * 8];
+        let len = name.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+        for (word, chunk) in self.name.iter().zip(bytes.as_chunks::<8>().0) {
+            word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+        }
+    }
+
+    pub fn name(&self) -> String {
+        let bytes: Vec<u8> =
+            self.name.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
     pub fn clear(&self) {
         self.call.store(0, Ordering::Release);
+        self.set_name("");
     }
 }
 

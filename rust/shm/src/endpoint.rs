@@ -155,6 +155,13 @@ impl Endpoint {
         }
     }
 
+    /// Notes what this process's output is shown under, for [`Segment::noted_name`].
+    pub fn note_name(&self, name: &str) {
+        if !self.is_forked() {
+            self.my_mailbox().call.set_name(name);
+        }
+    }
+
     /// Notes that the call has ended and that its reply is sent.
     pub fn end_call(&self, task: TaskId) {
         if !self.is_forked() {

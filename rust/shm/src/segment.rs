@@ -174,6 +174,13 @@ impl Segment {
         ring.map_or(LastCall::Unknown, |ring| ring.mailbox.call.read())
     }
 
+    /// Agent: what `proc` said that its output is shown under; empty if it said nothing yet.
+    #[must_use]
+    pub fn noted_name(&self, proc: ProcId) -> String {
+        let ring = self.ring_of(proc).filter(|ring| ring.is_owned_by(proc));
+        ring.map_or_else(String::new, |ring| ring.mailbox.call.name())
+    }
+
     /// Agent: opens the mailbox of `proc`, empty.
     ///
     /// # Errors

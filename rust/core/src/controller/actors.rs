@@ -18,6 +18,8 @@ pub(super) struct Actor {
     pub class: ClassId,
     pub phase: Phase,
     pub restarts: u32,
+    /// Workers that died before they began to make it.
+    pub false_starts: u32,
     /// 0 unless it has a worker.
     pub pid: u32,
     pub watchers: BTreeSet<ProcId>,

@@ -3,7 +3,7 @@
 //! Once it has a worker, its end is announced when the worker's death is known: what it had answered
 //! before is on its way by then. Its name is free as soon as its end is decided.
 
-use raymesh_wire::control::{ActorSpec, ActorState, Death, ExitReason, ToHost};
+use raymesh_wire::control::{ActorSpec, ActorState, Death, ExitReason, LastCall, ToHost};
 use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, HostId, LeaseId, ProcId};
 
 use super::actors::{Actor, Kill, Phase, Then};
@@ -12,6 +12,9 @@ use super::history::Subject;
 use super::holds::{For, Hold};
 use super::queue::Waiter;
 use super::{Controller, Effects, order, send, text};
+
+/// A worker may die so often before it begins to make an actor, for nothing.
+const FALSE_STARTS: u32 = 3;
 
 /// How a worker is brought to its end.
 #[derive(Clone, Copy)]
@@ -47,6 +50,7 @@ impl Controller {
             class,
             phase: Phase::Waiting,
             restarts: 0,
+            false_starts: 0,
             pid: 0,
             watchers: early.watchers.clone(),
             turn: None,
@@ -332,6 +336,16 @@ impl Controller {
         let Some(actor) = self.actors.get(id).filter(|actor| actor.start() == Some(start)) else { return };
         let then = match actor.phase.clone() {
             Phase::Ending { then, .. } => then,
+            // Not the actor's doing: its constructor had not begun.
+            Phase::Starting { .. }
+                if death.last_call == LastCall::None && actor.false_starts < FALSE_STARTS =>
+            {
+                if let Some(actor) = self.actors.get_mut(id) {
+                    actor.false_starts += 1;
+                }
+                self.enqueue_actor(id, effects);
+                return;
+            }
             _ if restarts_left(actor) => Then::Restart,
             _ => {
                 let (pid, how) = (death.pid, text::death(&death.cause));

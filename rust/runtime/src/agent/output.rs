@@ -12,7 +12,7 @@ mod queue;
 mod tests;
 
 pub(super) use last::LastLines;
-pub(super) use lines::Lines;
+pub(super) use lines::{Lines, Unnamed};
 pub(super) use queue::OutputQueue;
 pub use queue::OutputReader;
 

@@ -258,7 +258,7 @@ impl Spawn for Nest<'_> {
         let (zygote, stderr) =
             Zygote::spawn(self.config, self.segment.fd(), self.eventfd.as_fd(), self.open_files)?;
         let origin = Origin { proc: ProcId::agent(LOCAL_HOST), pid: zygote.pid(), is_stderr: true };
-        self.streams.add(self.poller, stderr, origin, "raymesh-zygote")?;
+        self.streams.add(self.poller, stderr, origin, Box::new(|| "raymesh-zygote".to_owned()))?;
         let reports = self.poller.add(zygote.control(), Source::Reports(key))?;
         let end = self.poller.add(zygote.pidfd(), Source::Zygote(key))?;
         self.tokens.insert(key, (reports, end));

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use rustix::pipe::PipeFlags;
 
 use super::OutputLine;
-use super::output::{LastLines, Lines, OutputQueue};
+use super::output::{LastLines, Lines, OutputQueue, Unnamed};
 use super::poll::{Poller, Source, Token};
 
 /// Read from one stream before another gets its turn.
@@ -61,11 +61,17 @@ impl Streams {
         }
     }
 
-    /// Reads `fd` from now on. `name` stands before its lines until the stream gives another.
-    pub fn add(&mut self, poller: &mut Poller, fd: OwnedFd, origin: Origin, name: &str) -> io::Result<()> {
+    /// Reads `fd` from now on. `unnamed` says what stands before lines that do not say it themselves.
+    pub fn add(
+        &mut self,
+        poller: &mut Poller,
+        fd: OwnedFd,
+        origin: Origin,
+        unnamed: Unnamed,
+    ) -> io::Result<()> {
         rustix::fs::fcntl_setfl(&fd, OFlags::NONBLOCK)?;
         self.last.entry(origin.proc).or_default();
-        self.resume_one(poller, Stream { fd, origin, lines: Lines::new(name) })
+        self.resume_one(poller, Stream { fd, origin, lines: Lines::new(unnamed) })
     }
 
     fn resume_one(&mut self, poller: &mut Poller, stream: Stream) -> io::Result<()> {

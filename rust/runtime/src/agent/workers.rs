@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use raymesh_core::host;
@@ -79,7 +80,12 @@ impl Runner {
         for (fd, is_stderr) in worker.streams.take().into_iter().flatten().zip([false, true]) {
             let origin = Origin { proc, pid, is_stderr };
             // Refused only for want of memory: then this output is lost, not the program.
-            let _ = self.streams.add(&mut self.poller, fd, origin, "worker");
+            let segment = Arc::clone(&self.segment);
+            let unnamed = Box::new(move || match segment.noted_name(proc) {
+                none if none.is_empty() => "worker".to_owned(),
+                name => name,
+            });
+            let _ = self.streams.add(&mut self.poller, fd, origin, unnamed);
         }
         if worker.doomed || self.stopping {
             let _ = pidfd_kill(&pidfd);

@@ -24,7 +24,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use raymesh_core::process::{Effect, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
-use raymesh_wire::{FromController, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId, decode, encode};
+use raymesh_wire::{
+    ActorId, FromController, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId, decode, encode,
+};
 
 use crate::clock::Clock;
 
@@ -381,6 +383,18 @@ impl Proc {
     pub fn finish(&self, task: TaskId, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
         self.with_core(|core, _, fx| core.finish(task, status, exec_us, returns, fx));
         self.endpoint.end_call(task);
+    }
+
+    /// Notes what this process's output is shown under.
+    pub fn note_name(&self, name: &str) {
+        self.endpoint.note_name(name);
+    }
+
+    /// Notes that this worker begins to make an actor: its death from now on is the actor's.
+    pub fn begin_construction(&self, actor: ActorId) {
+        // A number that no task has.
+        let seq = u64::from(actor.seq) | 1 << 62;
+        self.endpoint.begin_call(TaskId { owner: actor.creator, seq });
     }
 
     /// Whether a worker has anything to do.

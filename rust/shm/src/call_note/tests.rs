@@ -11,6 +11,20 @@ fn task(slot: u32, seq: u64) -> TaskId {
 }
 
 #[test]
+fn a_name_is_that_of_the_mailbox_as_it_is_now() {
+    let segment = Segment::create(Shape { host: HOST, slots: 8, arena: 1 << 16 }).unwrap();
+    let (first, second) = (ProcId::new(HOST, 1, 3), ProcId::new(HOST, 2, 3));
+    segment.open_mailbox(first).unwrap();
+    Endpoint::new(segment.clone(), first).note_name(&"long".repeat(100));
+    assert_eq!(segment.noted_name(first), "long".repeat(16));
+    Endpoint::new(segment.clone(), first).note_name("short");
+    assert_eq!(segment.noted_name(first), "short");
+    segment.close_mailbox(first);
+    segment.open_mailbox(second).unwrap();
+    assert_eq!((segment.noted_name(first), segment.noted_name(second)), (String::new(), String::new()));
+}
+
+#[test]
 fn the_agent_sees_what_ran_last_and_nothing_of_who_was_there_before() {
     let segment = Segment::create(Shape { host: HOST, slots: 8, arena: 1 << 16 }).unwrap();
     let proc = ProcId::new(HOST, 1, 3);

@@ -1,24 +1,32 @@
 //! Cutting a stream of bytes into lines.
 
-use std::sync::Arc;
-
-/// Starts a line that names who prints from now on (`raymesh/_worker/output.py` writes them).
+/// Starts a line that names who prints the next one (`raymesh/_worker/output.py` writes them).
 const MARK: &[u8] = b"\x00\x1braymesh-name:";
 
 /// A longer line is cut.
 const MAX_LINE: usize = 64 << 10;
 
+/// Who prints lines that do not say so: what does not go through Python's streams.
+pub type Unnamed = Box<dyn Fn() -> String + Send>;
+
 /// The lines of one stream.
-#[derive(Debug)]
 pub struct Lines {
     /// The beginning of a line whose end has not come.
     partial: Vec<u8>,
-    name: Arc<str>,
+    /// Who prints the line that has begun, if it was said.
+    name: Option<String>,
+    unnamed: Unnamed,
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("partial", &self.partial.len()).field("name", &self.name).finish()
+    }
 }
 
 impl Lines {
-    pub fn new(name: &str) -> Self {
-        Self { partial: Vec::new(), name: Arc::from(name) }
+    pub fn new(unnamed: Unnamed) -> Self {
+        Self { partial: Vec::new(), name: None, unnamed }
     }
 
     /// Takes in what was read and gives each complete line, with the name of who printed it, to `emit`.
@@ -28,13 +36,15 @@ impl Lines {
         let mut start = 0;
         while let Some(at) = self.partial[searched..].iter().position(|byte| *byte == b'\n') {
             let end = searched + at;
-            Self::line(&mut self.name, &self.partial[start..end], emit);
+            let line = self.partial[start..end].to_vec();
+            self.line(&line, emit);
             start = end + 1;
             searched = start;
         }
         while self.partial.len() - start > MAX_LINE {
             let end = start + MAX_LINE;
-            emit(&self.name, text(&self.partial[start..end]));
+            let name = self.name.clone().unwrap_or_else(&self.unnamed);
+            emit(&name, text(&self.partial[start..end]));
             start = end;
         }
         self.partial.drain(..start);
@@ -44,19 +54,21 @@ impl Lines {
     pub fn finish(&mut self, emit: &mut dyn FnMut(&str, String)) {
         let rest = std::mem::take(&mut self.partial);
         if !rest.is_empty() {
-            Self::line(&mut self.name, &rest, emit);
+            self.line(&rest, emit);
         }
     }
 
-    fn line(name: &mut Arc<str>, line: &[u8], emit: &mut dyn FnMut(&str, String)) {
+    fn line(&mut self, line: &[u8], emit: &mut dyn FnMut(&str, String)) {
         let Some(at) = line.windows(MARK.len()).position(|window| window == MARK) else {
-            return emit(name, text(line));
+            let name = self.name.take().unwrap_or_else(&self.unnamed);
+            return emit(&name, text(line));
         };
         // Something that does not go through Python's streams had begun a line.
         if at > 0 {
-            emit(name, text(&line[..at]));
+            let name = self.name.take().unwrap_or_else(&self.unnamed);
+            emit(&name, text(&line[..at]));
         }
-        *name = Arc::from(text(&line[at + MARK.len()..]));
+        self.name = Some(text(&line[at + MARK.len()..]));
     }
 }
 

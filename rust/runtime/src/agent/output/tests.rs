@@ -4,6 +4,10 @@ use raymesh_wire::{HostId, ProcId};
 
 use super::{LastLines, Lines, OutputLine, OutputQueue};
 
+fn named(name: &'static str) -> Lines {
+    Lines::new(Box::new(|| name.to_owned()))
+}
+
 fn feed(lines: &mut Lines, pieces: &[&[u8]]) -> Vec<(String, String)> {
     let mut got = Vec::new();
     for piece in pieces {
@@ -14,7 +18,7 @@ fn feed(lines: &mut Lines, pieces: &[&[u8]]) -> Vec<(String, String)> {
 }
 
 fn texts(pieces: &[&[u8]]) -> Vec<String> {
-    feed(&mut Lines::new("w"), pieces).into_iter().map(|(_, text)| text).collect()
+    feed(&mut named("w"), pieces).into_iter().map(|(_, text)| text).collect()
 }
 
 #[test]
@@ -36,12 +40,12 @@ fn a_line_without_end_does_not_grow_for_ever() {
 }
 
 #[test]
-fn a_name_holds_until_the_next_and_is_not_shown() {
+fn a_name_is_that_of_one_line_and_is_not_shown() {
     let got = feed(
-        &mut Lines::new("worker"),
+        &mut named("worker"),
         &[b"a\n\x00\x1braymesh-", b"name:f\nb\nc\n", b"begun\x00\x1braymesh-name:g\nd"],
     );
-    let want = [("worker", "a"), ("f", "b"), ("f", "c"), ("f", "begun"), ("g", "d")];
+    let want = [("worker", "a"), ("f", "b"), ("worker", "c"), ("worker", "begun"), ("g", "d")];
     assert_eq!(got, want.map(|(name, text)| (name.to_owned(), text.to_owned())));
 }
 
