@@ -10,7 +10,6 @@ from types import TracebackType
 
 from compat_tests.harness.describe import normalize
 
-
 _END = "\x00end of capture\x00\n"
 
 
