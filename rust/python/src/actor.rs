@@ -265,7 +265,7 @@ pub(crate) fn restore_actor(py: Python<'_>, raw: &[u8], counted: bool) -> PyResu
     let object: ObjectId = decode_id(raw)?;
     let session = session::ensure(py)?;
     if counted {
-        session.proc.with_core(|core, _, _| core.hold(object));
+        session.proc.hold(object);
     }
     let id = ActorId { creator: object.owner, seq: object.seq as u32 };
     Ok(Actor { id, counted, proc: Arc::clone(&session.proc) })

@@ -95,7 +95,7 @@ pub(crate) fn note_pickled(object: ObjectId, proc: &Proc) {
     });
     // [`Held`] lets go of it. If it was pickled by the user's own hand, nobody can know how long the bytes
     // live, so the object lives on.
-    proc.with_core(|core, _, _| core.hold(object));
+    proc.hold(object);
 }
 
 pub(crate) fn encode_id(id: ObjectId) -> [u8; 20] {
@@ -122,7 +122,7 @@ impl ObjectRef {
             .map_err(|_| PyValueError::new_err(format!("an ObjectRef has 28 bytes, not {}", binary.len())))?;
         let session = session::ensure(py)?;
         let object = ObjectId::from_ray_bytes(raw);
-        let flag = session.proc.with_core(|core, _, _| core.hold(object));
+        let flag = session.proc.hold(object);
         Ok(Self { flag, proc: Arc::clone(&session.proc) })
     }
 
@@ -230,6 +230,6 @@ pub(crate) fn decode_id(raw: &[u8]) -> PyResult<ObjectId> {
 pub(crate) fn restore_ref(py: Python<'_>, raw: &[u8]) -> PyResult<ObjectRef> {
     let object = decode_id(raw)?;
     let session = session::ensure(py)?;
-    let flag = session.proc.with_core(|core, _, _| core.hold(object));
+    let flag = session.proc.hold(object);
     Ok(ObjectRef { flag, proc: Arc::clone(&session.proc) })
 }

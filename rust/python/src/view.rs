@@ -7,12 +7,25 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use raymesh_runtime::process::Proc;
 use raymesh_sys::Mapping;
 use raymesh_wire::{Block, ObjectId};
+
+/// The bytes of a buffer that Python code exports, if they lie in one piece.
+pub(crate) fn contiguous_bytes(buffer: &PyBuffer<u8>) -> Option<&[u8]> {
+    if !buffer.is_c_contiguous() || buffer.len_bytes() == 0 {
+        return None;
+    }
+    // SAFETY: the exporter keeps `len_bytes` bytes at `buf_ptr` in place as long as the buffer is held,
+    // and so as long as the borrow. Other threads of the user's program may write to them meanwhile, as
+    // they may while any extension module reads an array: that is a race in the user's program, and what
+    // is copied then is whatever was there; the bytes are never interpreted here.
+    Some(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) })
+}
 
 /// A stretch of an object that lies in shared memory.
 #[pyclass(frozen, module = "raymesh._native")]
@@ -36,7 +49,7 @@ impl View {
         len: usize,
     ) -> Option<Self> {
         proc.segment().block_bytes(&block).ok()?.get(start..start.checked_add(len)?)?;
-        proc.with_core(|core, _, _| core.hold(object));
+        proc.hold(object);
         Some(Self { proc: Arc::clone(proc), object, block, start, len })
     }
 }
@@ -57,7 +70,7 @@ impl View {
     fn private(&self) -> PyResult<PrivateView> {
         let mapped = self.proc.segment().map_copy_on_write(&self.block);
         let (map, skip) = mapped.map_err(|error| crate::errors::os_error("cannot map an object", &error))?;
-        self.proc.with_core(|core, _, _| core.hold(self.object));
+        self.proc.hold(self.object);
         let start = skip + self.start;
         Ok(PrivateView { proc: Arc::clone(&self.proc), object: self.object, map, start, len: self.len })
     }

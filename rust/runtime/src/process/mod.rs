@@ -21,7 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use foldhash::HashMap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use raymesh_core::process::{Effect, Incoming, Process};
+use raymesh_core::process::{Effect, Flag, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
 use raymesh_wire::{
@@ -417,9 +417,17 @@ impl Proc {
         self.own_exit.load(Ordering::SeqCst)
     }
 
+    /// One more hold. Counts only, so it needs neither the clock nor the timers.
+    pub fn hold(&self, object: ObjectId) -> Arc<Flag> {
+        self.state.lock().core.hold(object)
+    }
+
     /// Lets go of one hold.
     pub fn release(&self, object: ObjectId) {
-        self.with_core(|core, _, fx| core.release(object, fx));
+        let mut state = self.state.lock();
+        let State { core, effects, .. } = &mut *state;
+        core.release(object, effects);
+        self.carry_out(&mut state);
     }
 
     /// Lets go of one hold on each.
