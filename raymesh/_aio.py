@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import select
 import threading
 from collections.abc import Generator
@@ -67,7 +68,9 @@ class _ThreadBridge:
     def __init__(self) -> None:
         self.completions = _native.Completions()
         self.waiting: dict[int, tuple[_native.ObjectRef[Any], Future[Any]]] = {}
-        threading.Thread(target=self.serve, name="raymesh-futures", daemon=True).start()
+        self.ended, self.end = os.pipe()
+        self.thread = threading.Thread(target=self.serve, name="raymesh-futures", daemon=True)
+        self.thread.start()
 
     def watch(self, ref: _native.ObjectRef[Any], future: Future[Any]) -> None:
         token = next(_tokens)
@@ -77,11 +80,22 @@ class _ThreadBridge:
     def serve(self) -> None:
         poll = select.poll()
         poll.register(self.completions.fileno(), select.POLLIN)
+        poll.register(self.ended, select.POLLHUP)
         while True:
-            poll.poll()
+            ready = {fd for fd, _ in poll.poll()}
             for token in self.completions.take():
                 ref, future = self.waiting.pop(token)
                 _complete(ref, future)
+            if self.ended in ready:
+                os.close(self.ended)
+                return
+
+    def stop(self) -> None:
+        """End the thread, once it has completed what is ready."""
+        os.close(self.end)
+        if threading.current_thread() is not self.thread:
+            # Not without end: a callback of the user's may wait for what the session's end holds up.
+            self.thread.join(1.0)
 
 
 def _complete(ref: _native.ObjectRef[Any], future: Future[Any]) -> None:
@@ -97,6 +111,15 @@ def _complete(ref: _native.ObjectRef[Any], future: Future[Any]) -> None:
 
 _threads: _ThreadBridge | None = None
 _lock = threading.Lock()
+
+
+def session_ended() -> None:
+    """All objects of the session have been completed: the thread that did so is not needed."""
+    global _threads
+    with _lock:
+        threads, _threads = _threads, None
+    if threads is not None:
+        threads.stop()
 
 
 def future(ref: _native.ObjectRef[Any]) -> Future[Any]:

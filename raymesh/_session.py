@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,8 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
         try:
             _native.stop()
         finally:
+            if aio := sys.modules.get("raymesh._aio"):
+                aio.session_ended()
             driver.printer.join(_LAST_OUTPUT)
 
 
