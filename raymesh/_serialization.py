@@ -1,8 +1,8 @@
 """Values to pickles and back.
 
 The C pickler does the work. It asks Python only about what it has no rule for: functions and
-classes that the other side cannot import (cloudpickle knows how to carry these), and classes that
-the user has registered a serializer for. Large buffers stay out of the pickle (protocol 5).
+classes that the other side cannot import (cloudpickle knows how to carry these), and tensors.
+Large buffers stay out of the pickle (protocol 5).
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from raymesh import _native
 
 _PROTOCOL = 5
 
-_custom: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
-"""Serializers of `raymesh.util.register_serializer`, by class."""
-
 _pickler: type[pickle.Pickler] | None = None
 
 
@@ -32,12 +29,8 @@ def _pickler_class() -> type[pickle.Pickler]:
 
     class Pickler(cloudpickle.Pickler):
         def reducer_override(self, obj: Any) -> Any:
-            cls = type(obj)
-            if cls is _native.ObjectRef:
+            if type(obj) is _native.ObjectRef:
                 return obj.__reduce__()
-            if cls in _custom:
-                serialize, deserialize = _custom[cls]
-                return _apply, (deserialize, serialize(obj))
             torch = sys.modules.get("torch")
             if torch is not None and isinstance(obj, torch.Tensor):
                 from raymesh import _tensors
@@ -49,10 +42,6 @@ def _pickler_class() -> type[pickle.Pickler]:
 
     _pickler = Pickler
     return Pickler
-
-
-def _apply(deserialize: Callable[[Any], Any], data: Any) -> Any:
-    return deserialize(data)
 
 
 def warm_up() -> None:
@@ -88,7 +77,7 @@ def _is_plain(value: Any) -> bool:
             pending += part
             pending += part.values()
         elif cls is array:
-            if part.dtype.hasobject or array in _custom:
+            if part.dtype.hasobject:
                 return False
         elif cls is not _native.ObjectRef:
             return False
@@ -151,15 +140,3 @@ def load_definition(data: bytes, name: str) -> Any:
             "hint: modules that it imports must be importable in the workers: they have the driver's "
             "sys.path."
         ) from error
-
-
-def register_serializer(
-    cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]
-) -> None:
-    """Have values of exactly ``cls`` carried as ``serializer(value)``, made again by ``deserializer``."""
-    _custom[cls] = (serializer, deserializer)
-
-
-def deregister_serializer(cls: type) -> None:
-    """Undo `register_serializer`; no error if there was none."""
-    _custom.pop(cls, None)

@@ -6,10 +6,12 @@ import asyncio
 import inspect
 import selectors
 import threading
+from collections import deque
 from contextvars import ContextVar
 from typing import Any
 
 from raymesh import _native
+from raymesh._actor_meta import read_class
 
 current_call: ContextVar[int] = ContextVar("raymesh_call", default=0)
 """Token of the call that an asyncio task works for."""
@@ -20,13 +22,8 @@ _ASYNC_CONCURRENCY = 1000
 
 def mode_of(cls: type, max_concurrency: int) -> str:
     """``"async"`` if the class has any coroutine method, else ``"threads"`` or ``"plain"``."""
-    members = (
-        inspect.getmembers_static(cls) if hasattr(inspect, "getmembers_static") else _members(cls)
-    )
-    for _, member in members:
-        function = getattr(member, "__func__", member)
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            return "async"
+    if read_class(cls).is_async:
+        return "async"
     return "threads" if max_concurrency > 1 else "plain"
 
 
@@ -38,10 +35,6 @@ def display_name(instance: Any, class_name: str) -> str:
         return repr(instance)
     except Exception:
         return class_name
-
-
-def _members(cls: type) -> list[tuple[str, Any]]:
-    return [item for base in cls.__mro__ for item in vars(base).items()]
 
 
 def run(actor: _native.Construction, max_concurrency: int) -> bool:
@@ -105,7 +98,7 @@ async def _serve(
     if not actor.construct():
         return
     ended = loop.create_future()
-    waiting: list[tuple[int, str, tuple[Any, ...], dict[str, Any] | None]] = []
+    waiting: deque[tuple[int, str, tuple[Any, ...], dict[str, Any] | None]] = deque()
     running: set[asyncio.Task[None]] = set()
 
     def finished(task: asyncio.Task[None]) -> None:
@@ -117,7 +110,7 @@ async def _serve(
 
     def start() -> None:
         while waiting and len(running) < limit:
-            task = loop.create_task(_run_call(calls, *waiting.pop(0)))
+            task = loop.create_task(_run_call(calls, *waiting.popleft()))
             running.add(task)
             task.add_done_callback(finished)
         if calls.exiting() and not running and not waiting and not ended.done():
