@@ -51,13 +51,15 @@ def start_driver(
     labels: dict[str, str],
     host_name: str,
     preload: Sequence[str],
+    early: Sequence[str],
     prestart: int,
     capture_output: bool,
 ) -> int:
     """Start controller, agent and zygote for this process as driver. Returns the session's number.
 
     ``resources`` are the host's (``CPU``, ``GPU``, ``memory``, custom). ``object_store_memory`` is in bytes.
-    ``preload`` names modules that the zygote imports ahead. ``prestart`` workers are forked at once.
+    ``preload`` names modules that a warmer zygote imports ahead, ``early`` such as any zygote may import
+    once its first workers are on their way. ``prestart`` workers are forked at once.
     Raises RuntimeError when already started, OSError when the system refuses shared memory or processes.
     """
 
@@ -69,8 +71,8 @@ def after_fork() -> None:
 
 def is_running() -> bool: ...
 def is_worker() -> bool: ...
-def preload(modules: Sequence[str]) -> None:
-    """Ask the zygote to import modules before it forks further workers. Returns at once."""
+def preload(modules: Sequence[str], early: Sequence[str]) -> None:
+    """Ask for further modules to be imported ahead, as with ``start_driver``. Returns at once."""
 
 def next_output(session: int, timeout: float) -> list[tuple[str, int, bool, str]] | None:
     """Lines that workers of that session printed: ``(name, pid, is_stderr, line)``; waits up to ``timeout`` seconds.

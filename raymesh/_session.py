@@ -163,13 +163,15 @@ def _start(
     global _driver, _at_exit
     cpus = int(host.resources.get("CPU", 0))
     _sources.runtime_started()
+    preload, early = _preload.first()
     session = _native.start_driver(
         resources=host.resources,
         object_store_memory=host.object_store_memory,
         namespace=namespace,
         labels=labels,
         host_name=host_name or _machine.host_name(),
-        preload=_preload.first(),
+        preload=preload,
+        early=early,
         prestart=min(cpus, _machine.cpu_count()),
         capture_output=True,
     )

@@ -9,6 +9,7 @@ import time
 
 import ray
 
+from compat_tests.bench.actors import Idle
 from compat_tests.bench.bodies import body
 from compat_tests.bench.meter import Meter, cpu_by_process, growth, memory_by_process, memory_of
 from compat_tests.harness.case import SYSTEM_VARIABLE
@@ -17,12 +18,6 @@ LIVE_REFS = 20_000
 IDLE_S = 2.0
 MANY_ACTORS = {"raymesh": 1000, "ray": 40}
 """A thousand worker processes of Ray do not fit into the machine: the row is per actor."""
-
-
-@ray.remote(num_cpus=0)
-class Idle:
-    def pid(self):
-        return os.getpid()
 
 
 @body("actor creation to first reply")

@@ -67,3 +67,41 @@ def test_actors_get_the_modules_too(program: Callable[..., Program], monkeypatch
     )
     assert running.expect("zygotes") == "1"
     assert running.expect("know") == "[True, True]"
+
+
+def test_what_the_program_uses_of_the_standard_library_is_there(
+    program: Callable[..., Program],
+) -> None:
+    running = program(
+        """
+    import sys, time
+    import decimal, raymesh as ray
+    ray.init(num_cpus=1)
+
+    @ray.remote(num_cpus=0)
+    class Fresh:
+        def knows(self, name):
+            return name in sys.modules
+
+    def known(name):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if ray.get(Fresh.remote().knows.remote(name)):
+                return True
+        return False
+
+    print("before", known("decimal"), flush=True)
+    import fractions
+
+    @ray.remote
+    def later():
+        return 1
+
+    ray.get(later.remote())
+    print("since", known("fractions"), flush=True)
+    print("done", flush=True)
+    """
+    )
+    assert running.expect("before") == "True"
+    assert running.expect("since") == "True"
+    running.expect("done")

@@ -7,6 +7,7 @@ with it, little-endian, one message a packet (rust/runtime/src/agent/zygote.rs i
 to the zygote
 ----  ----------------------------------------------------------------------------------------
 S     limit of open files (u64)                  with fds: shared memory, eventfd of the agent
+L     names of modules, separated by NUL         import these when there is nothing else to do
 P     names of modules, separated by NUL         import these ahead
 F     process id in raymesh (u64)                with fds: pipes for stdout and stderr, or none
 Q                                                end everything
@@ -44,6 +45,7 @@ from raymesh._worker import child, kin, preload
 _PACKET = 1 << 18
 _IDLE_MS = 50
 _LATER = ("asyncio", "concurrent.futures.thread", "raymesh._worker.actors")
+"""What most workers need sooner or later."""
 
 
 class Zygote:
@@ -54,6 +56,9 @@ class Zygote:
         self.workers: set[int] = set()
         self.wakeup, self.wakeup_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.importing = False
+        self.later = list(_LATER)
+        self.idle_ms: int | None = _IDLE_MS
+        """When to import them; None: there are none."""
 
     def serve(self) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the agent's thread blocks them all
@@ -67,11 +72,9 @@ class Zygote:
         poll = select.poll()
         for fd in (self.control.fileno(), self.wakeup, pidfd):
             poll.register(fd, select.POLLIN)
-        idle: int | None = _IDLE_MS
         while True:
-            ready = {fd for fd, _ in poll.poll(idle)}
+            ready = {fd for fd, _ in poll.poll(self.idle_ms)}
             if not ready:
-                idle = None
                 self.import_more()
             if self.wakeup in ready:
                 os.read(self.wakeup, 4096)
@@ -82,11 +85,13 @@ class Zygote:
                 self.receive(pidfd)
 
     def import_more(self) -> None:
-        """What most workers need sooner or later, once the first ones are on their way."""
+        """What workers will need, once the first ones are on their way."""
         self.importing = True
-        for module in _LATER:
+        for module in self.later:
             with contextlib.suppress(Exception):  # the worker that needs it will say so
                 importlib.import_module(module)
+        self.later.clear()
+        self.idle_ms = None
         self.importing = False
         self.reap()
         _settle_memory()
@@ -109,6 +114,9 @@ class Zygote:
             self.given = child.Inheritance(fds[0], fds[1], pidfd, open_files, null)
         elif request == b"F":
             self.fork(body, list(fds))
+        elif request == b"L":
+            self.later += filter(None, body.decode().split("\0"))
+            self.idle_ms = _IDLE_MS
         elif request == b"P":
             self.importing = True
             preload.run(body.decode().split("\0"), self.send)

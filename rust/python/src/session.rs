@@ -101,7 +101,7 @@ pub(crate) fn resource_set(amounts: BTreeMap<String, f64>) -> ResourceSet {
 }
 
 #[pyfunction]
-#[pyo3(signature = (*, resources, object_store_memory, namespace, labels, host_name, preload, prestart, capture_output))]
+#[pyo3(signature = (*, resources, object_store_memory, namespace, labels, host_name, preload, early, prestart, capture_output))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn start_driver(
     py: Python<'_>,
@@ -111,6 +111,7 @@ pub(crate) fn start_driver(
     labels: BTreeMap<String, String>,
     host_name: String,
     preload: Vec<String>,
+    early: Vec<String>,
     prestart: usize,
     capture_output: bool,
 ) -> PyResult<u64> {
@@ -128,6 +129,7 @@ pub(crate) fn start_driver(
         sys_path: sys.getattr("path")?.extract()?,
         env: Some(env),
         preload,
+        early,
         prestart,
         capture_output,
         ..AgentConfig::new(vec![executable.into()], resource_set(resources), object_store_memory)
@@ -196,9 +198,10 @@ pub(crate) fn is_worker() -> bool {
 }
 
 #[pyfunction]
-pub(crate) fn preload(modules: Vec<String>) {
+pub(crate) fn preload(modules: Vec<String>, early: Vec<String>) {
     if let Some(agent) = current().as_ref().and_then(|session| session.agent.as_ref()) {
         agent.preload(modules);
+        agent.import_early(early);
     }
 }
 

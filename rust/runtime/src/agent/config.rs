@@ -25,6 +25,8 @@ pub struct AgentConfig {
     pub env: Option<Vec<(OsString, OsString)>>,
     /// Modules for the zygote to import ahead; see also [`super::Agent::preload`].
     pub preload: Vec<String>,
+    /// Modules that every zygote may import; see also [`super::Agent::import_early`].
+    pub early: Vec<String>,
     /// Workers that have run nothing yet, to keep ready from the start.
     pub prestart: usize,
     /// Whether anybody takes [`super::Agent::next_output`]. If not, output of workers is dropped.
@@ -45,6 +47,7 @@ impl AgentConfig {
             sys_path: Vec::new(),
             env: None,
             preload: Vec::new(),
+            early: Vec::new(),
             prestart: 0,
             capture_output: true,
         }

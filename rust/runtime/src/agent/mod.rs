@@ -154,6 +154,14 @@ impl Agent {
         }
     }
 
+    /// Wants every zygote to import these when it has nothing else to do; for modules whose import is quick
+    /// and has no effects. Returns at once.
+    pub fn import_early(&self, modules: Vec<String>) {
+        if !modules.is_empty() {
+            self.command(Command::ImportEarly(modules));
+        }
+    }
+
     /// Takes what processes print. Goes on after the end of the agent, until the last line was taken.
     #[must_use]
     pub fn output(&self) -> OutputReader {

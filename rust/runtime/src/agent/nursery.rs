@@ -95,6 +95,8 @@ pub struct Nursery {
     next_key: Key,
     waiting: VecDeque<Fork>,
     warming: Warming,
+    /// What every zygote may import.
+    early: Vec<String>,
     failures: u32,
     /// Last words of a zygote that ended before it was ready.
     last_words: String,
@@ -109,6 +111,7 @@ impl Nursery {
             next_key: 1,
             waiting: VecDeque::new(),
             warming: Warming::new(cores, preload),
+            early: Vec::new(),
             failures: 0,
             last_words: String::new(),
             outdated: Vec::new(),
@@ -124,6 +127,7 @@ impl Nursery {
         let key = self.next_key;
         self.next_key += 1;
         let zygote = spawn.spawn(key)?;
+        zygote.import_early(&self.early)?;
         let (importing, in_flight, workers) = (String::new(), BTreeSet::new(), BTreeMap::new());
         let entry = Entry { zygote, stage: Stage::Starting, modules, importing, in_flight, workers };
         self.entries.insert(key, entry);
@@ -138,6 +142,14 @@ impl Nursery {
     /// Wants these imported ahead, some time soon.
     pub fn preload(&mut self, modules: Vec<String>, now: u64) {
         self.warming.want(modules, now);
+    }
+
+    /// Such as every zygote may import, also one with workers: quick, and without effects.
+    pub fn import_early(&mut self, modules: Vec<String>) {
+        for entry in self.entries.values().filter(|entry| entry.stage != Stage::Ending) {
+            let _ = entry.zygote.import_early(&modules);
+        }
+        self.early.extend(modules);
     }
 
     /// Something that a zygote wrote to its standard error.

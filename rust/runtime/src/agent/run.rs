@@ -29,6 +29,7 @@ use crate::clock::Clock;
 #[derive(Debug)]
 pub enum Command {
     Preload(Vec<String>),
+    ImportEarly(Vec<String>),
     Stop,
 }
 
@@ -121,6 +122,8 @@ impl Runner {
             scratch: Vec::new(),
             stopping: false,
         };
+        let early = std::mem::take(&mut runner.config.early);
+        runner.nursery.import_early(early);
         let (nursery, mut nest) = runner.nest();
         nursery.start(&mut nest).map_err(|source| {
             let program = nest.config.python.first().map(|program| program.display().to_string());
@@ -179,6 +182,7 @@ impl Runner {
                 while let Ok(command) = self.commands.try_recv() {
                     match command {
                         Command::Preload(modules) => self.nursery.preload(modules, self.clock.now()),
+                        Command::ImportEarly(modules) => self.nursery.import_early(modules),
                         Command::Stop => self.stopping = true,
                     }
                 }

@@ -130,6 +130,11 @@ impl Zygote {
         self.send(format!("P{}", modules.join("\0")).as_bytes(), &[])
     }
 
+    /// Import these when there is nothing else to do. Not answered.
+    pub fn import_early(&self, modules: &[String]) -> io::Result<()> {
+        self.send(format!("L{}", modules.join("\0")).as_bytes(), &[])
+    }
+
     /// End, with everything below. Does not wait.
     pub fn quit(&self) {
         // Also when a fork of the driver holds a copy of this end of the socket.
