@@ -1,0 +1,80 @@
+//! What goes wrong between hosts, in words that say what to do.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// A host cannot join, or a join string is none.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    #[error(
+        "{text:?} is no address of a cluster: {why}\nhint: copy the whole string that `raymesh start --head` \
+         has printed, HOST:PORT/TOKEN.FINGERPRINT"
+    )]
+    Malformed { text: String, why: &'static str },
+    #[error("the system has no random numbers to give")]
+    NoRandomness,
+    #[error("cannot make a certificate: {0}")]
+    Certificate(String),
+}
+
+/// Why a connection was refused or has ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    #[error("cannot listen on {address}: {source}{}", listen_hint(source))]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(
+        "{address} answers nothing: {source}\nhint: is the head running, and does a firewall let its port through?"
+    )]
+    Unreachable { address: SocketAddr, source: io::Error },
+    #[error("the connection has ended: {0}")]
+    Io(#[from] io::Error),
+    #[error(
+        "the other end does not speak raymesh{}\nhint: the address must be that of a raymesh head, not of a \
+         Ray cluster or another service", seen(.found)
+    )]
+    NotRaymesh { found: Vec<u8> },
+    #[error(
+        "the other end speaks version {theirs} of the protocol (raymesh {their_release}), this one {ours} \
+         (raymesh {our_release})\nhint: install the same raymesh on all hosts of a cluster"
+    )]
+    Version { ours: u16, our_release: String, theirs: u16, their_release: String },
+    #[error(
+        "the certificate of the other end is not the one in the join string (expected {expected}, got {found})\
+         \nhint: was the head started anew? Then copy the string that it has printed now. If not, somebody \
+         stands between you and the head"
+    )]
+    Fingerprint { expected: String, found: String },
+    #[error("TLS: {0}")]
+    Tls(String),
+    #[error(
+        "the token is not this cluster's\nhint: copy the string that `raymesh start --head` of this cluster \
+         has printed"
+    )]
+    BadToken,
+    #[error("refused: {0}")]
+    Refused(String),
+    #[error("the other end sends what is no frame: {0}")]
+    Garbage(&'static str),
+    #[error("no end of the handshake within its time")]
+    TooSlow,
+    #[error("the other end is of an earlier life of that host")]
+    Stale,
+    #[error("messages are missing that were acknowledged to nobody: they cannot be sent again")]
+    Gap,
+}
+
+fn listen_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "\nhint: another program has this port; choose another one with --port",
+        io::ErrorKind::AddrNotAvailable => "\nhint: no network device of this host has that address",
+        io::ErrorKind::PermissionDenied => "\nhint: ports below 1024 are for root",
+        _ => "",
+    }
+}
+
+fn seen(found: &[u8]) -> String {
+    let shown: String = found.iter().take(24).flat_map(|byte| byte.escape_ascii()).map(char::from).collect();
+    if shown.is_empty() { String::new() } else { format!(" (it said \"{shown}\")") }
+}

@@ -1,0 +1,379 @@
+//! All links of one host, in one loop.
+//!
+//! [`Hub::poll`] waits for sockets, for file descriptors of the caller's own, and for time; what it has to
+//! tell comes out as [`Event`]s. Nothing here blocks but that wait, and no thread is started.
+//!
+//! - [`link`]: what is known of each other host. [`entry`]: each connection, from its first byte.
+//! - [`connect`]: connections that begin and end. [`traffic`]: bytes that arrive and leave.
+
+mod connect;
+mod entry;
+mod link;
+mod traffic;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use mio::net::TcpListener;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token as Key};
+use raymesh_wire::{HostId, ProcId};
+
+use crate::error::LinkError;
+use crate::frame::Frame;
+use crate::handshake::refuse;
+use crate::hello::{Code, Purpose};
+use crate::peer::{Action, Nanos, Timing};
+use crate::session::Message;
+use crate::tls::{self, Identity};
+use crate::token::Token;
+
+use entry::Entry;
+use link::Link;
+
+/// What a hub is told when it starts.
+#[derive(Debug)]
+pub struct HubConfig {
+    pub me: HostId,
+    pub token: Token,
+    /// None: connections are not encrypted.
+    pub identity: Option<Identity>,
+    /// Port 0: any that is free.
+    pub listen: SocketAddr,
+    pub timing: Timing,
+}
+
+/// Names a connection while it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(usize);
+
+/// What a hub has to tell.
+#[derive(Debug)]
+pub enum Event {
+    Message {
+        host: HostId,
+        message: Message,
+    },
+    /// There is a connection to it, for the first time or again.
+    Up {
+        host: HostId,
+    },
+    /// The connection is gone; what is sent meanwhile will arrive if the host lives.
+    Down {
+        host: HostId,
+        why: LinkError,
+    },
+    /// Nothing that was sent to it and not acknowledged will arrive.
+    Dead {
+        host: HostId,
+        silent_for: Duration,
+    },
+    /// It has said that it leaves.
+    Left {
+        host: HostId,
+        reason: String,
+    },
+    /// The other host says that this one was declared dead. Nobody listens to it any more.
+    Fenced {
+        by: HostId,
+    },
+    /// Have `host` told, through the head, that it is wanted here: it is the one that dials.
+    Knock {
+        host: HostId,
+    },
+    /// Somebody who knows the token asks to join, or something else. Answered by [`Hub::answer`] or
+    /// [`Hub::refuse`].
+    Asked {
+        conn: ConnId,
+        remote: SocketAddr,
+        purpose: Purpose,
+    },
+    /// A stranger was turned away.
+    Rejected {
+        remote: Option<SocketAddr>,
+        why: LinkError,
+    },
+    /// A file descriptor of the caller's is readable.
+    Ready {
+        key: usize,
+    },
+}
+
+const LISTENER: Key = Key(0);
+/// Keys of the caller's own file descriptors lie below.
+const FIRST_CONN: usize = 1 << 16;
+/// Connections that have not proved anything yet; the oldest one makes room.
+const MAX_STRANGERS: usize = 256;
+const SCRATCH: usize = 128 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Hub {
+    me: HostId,
+    token: Token,
+    server: Option<Arc<rustls::ServerConfig>>,
+    client: Option<Arc<rustls::ClientConfig>>,
+    timing: Timing,
+    poll: Poll,
+    polled: Events,
+    listener: TcpListener,
+    address: SocketAddr,
+    links: BTreeMap<HostId, Link>,
+    entries: BTreeMap<ConnId, Entry>,
+    next_conn: usize,
+    /// Connections that may have more to read than was taken at once.
+    unread: Vec<ConnId>,
+    /// Links that have something to send.
+    unsent: Vec<HostId>,
+    /// When to look at the time-outs again.
+    next_look: Nanos,
+    began: Instant,
+    scratch: Vec<u8>,
+}
+
+impl Hub {
+    /// Listens.
+    ///
+    /// # Errors
+    /// When the address is not to be had.
+    pub fn new(config: HubConfig) -> Result<Self, LinkError> {
+        let HubConfig { me, token, identity, listen, timing } = config;
+        let in_use = |source| LinkError::Listen { address: listen, source };
+        let mut listener = TcpListener::bind(listen).map_err(in_use)?;
+        let address = listener.local_addr()?;
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let (server, client) = match &identity {
+            Some(identity) => (Some(identity.server()?), Some(tls::client()?)),
+            None => (None, None),
+        };
+        Ok(Self {
+            me,
+            token,
+            server,
+            client,
+            timing,
+            poll,
+            polled: Events::with_capacity(256),
+            listener,
+            address,
+            links: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            next_conn: FIRST_CONN,
+            unread: Vec::new(),
+            unsent: Vec::new(),
+            next_look: 0,
+            began: Instant::now(),
+            scratch: vec![0; SCRATCH],
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Has [`Event::Ready`] told when the file descriptor becomes readable. `key` is the caller's, from 1 to
+    /// 65,535.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn watch(&self, fd: RawFd, key: usize) -> io::Result<()> {
+        debug_assert!(key > 0 && key < FIRST_CONN);
+        self.poll.registry().register(&mut SourceFd(&fd), Key(key), Interest::READABLE)
+    }
+
+    /// A host of the cluster, and where it listens (None: it cannot be dialed).
+    pub fn know(&mut self, host: HostId, address: Option<SocketAddr>) {
+        let (me, timing) = (self.me, self.timing);
+        let link = self.links.entry(host).or_insert_with(|| Link::new(me, host, timing));
+        if address.is_some() {
+            link.address = address;
+        }
+    }
+
+    /// The host has been declared dead: its connection goes, and it is refused from now on.
+    pub fn declare_dead(&mut self, host: HostId) {
+        let Some(link) = self.links.get_mut(&host) else { return };
+        link.peer.gone();
+        if let Some(conn) = link.conn.take() {
+            self.close(conn);
+        }
+    }
+
+    /// The host wants to be dialed, or something is about to be sent to it.
+    pub fn want(&mut self, host: HostId) {
+        let now = self.now();
+        if let Some(link) = self.links.get_mut(&host) {
+            link.peer.want(now);
+            self.next_look = now;
+        }
+    }
+
+    /// Takes on a message. False: the host is not known, or dead.
+    pub fn send(&mut self, host: HostId, from: ProcId, to: ProcId, bytes: Bytes) -> bool {
+        let now = self.now();
+        let Some(link) = self.links.get_mut(&host).filter(|link| !link.peer.is_dead()) else { return false };
+        link.session.push(from, to, bytes);
+        if !link.peer.is_up() {
+            link.peer.want(now);
+            self.next_look = self.next_look.min(now);
+        }
+        if !std::mem::replace(&mut link.unsent, true) {
+            self.unsent.push(host);
+        }
+        true
+    }
+
+    /// Whether more should be sent to it now. True also if it is dead, or not known.
+    #[must_use]
+    pub fn has_room(&self, host: HostId) -> bool {
+        self.links.get(&host).is_none_or(|link| link.peer.is_dead() || link.session.has_room())
+    }
+
+    /// Lets in who has asked; the connection ends after that.
+    pub fn answer(&mut self, conn: ConnId, says: &[u8]) {
+        if let Some(entry) = self.entries.get_mut(&conn) {
+            let _ = entry.welcome(says).and_then(|()| entry.conn.flush());
+            self.linger(conn);
+        }
+    }
+
+    /// Turns away who has asked.
+    pub fn refuse(&mut self, conn: ConnId, why: &str) {
+        if let Some(entry) = self.entries.get_mut(&conn) {
+            refuse(&mut entry.conn, Code::Other, why);
+            let _ = entry.conn.flush();
+            self.linger(conn);
+        }
+    }
+
+    /// Says farewell to all hosts.
+    pub fn leave(&mut self, reason: &str) {
+        let hosts: Vec<HostId> = self.links.keys().copied().collect();
+        for host in hosts {
+            self.pump(host);
+            let Some(conn) = self.links.get(&host).and_then(|link| link.conn) else { continue };
+            if let Some(entry) = self.entries.get_mut(&conn) {
+                entry.conn.put(|out| Frame::Bye { reason: reason.to_owned() }.put(out));
+                let _ = entry.conn.flush();
+            }
+        }
+    }
+
+    /// Sends what there is to send, waits, and takes in what has come. Appends what there is to tell.
+    ///
+    /// # Errors
+    /// When the system's poll fails.
+    pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        for host in std::mem::take(&mut self.unsent) {
+            self.pump(host);
+        }
+        self.look(events);
+        let timeout = self.timeout(timeout);
+        let mut polled = std::mem::replace(&mut self.polled, Events::with_capacity(0));
+        let result = match self.poll.poll(&mut polled, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            result => result,
+        };
+        for conn in std::mem::take(&mut self.unread) {
+            self.readable(conn, events);
+        }
+        for event in &polled {
+            match event.token() {
+                LISTENER => self.accept(events),
+                Key(key) if key < FIRST_CONN => events.push(Event::Ready { key }),
+                Key(key) => {
+                    let conn = ConnId(key);
+                    if event.is_writable() {
+                        self.writable(conn, events);
+                    }
+                    if event.is_readable() {
+                        self.readable(conn, events);
+                    }
+                }
+            }
+        }
+        self.polled = polled;
+        self.look(events);
+        result
+    }
+
+    fn timeout(&self, wanted: Option<Duration>) -> Option<Duration> {
+        if !self.unread.is_empty() || !self.unsent.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let look = (self.next_look != Nanos::MAX)
+            .then(|| Duration::from_nanos(self.next_look.saturating_sub(self.now())));
+        wanted.into_iter().chain(look).min()
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.began.elapsed().as_nanos() as Nanos
+    }
+
+    /// What the time has to say.
+    fn look(&mut self, events: &mut Vec<Event>) {
+        let now = self.now();
+        if now < self.next_look {
+            return;
+        }
+        let overdue: Vec<ConnId> =
+            self.entries.iter().filter(|(_, entry)| entry.is_overdue(now)).map(|(conn, _)| *conn).collect();
+        for conn in overdue {
+            self.fail(conn, LinkError::TooSlow, events);
+        }
+        let hosts: Vec<HostId> = self.links.keys().copied().collect();
+        for host in hosts {
+            while let Some(action) = self.links.get_mut(&host).and_then(|link| link.peer.tick(now)) {
+                self.act(host, action, events);
+            }
+        }
+        let links = self.links.values().filter_map(|link| link.peer.next_deadline());
+        let entries = self.entries.values().filter_map(|entry| entry.deadline);
+        self.next_look = links.chain(entries).min().unwrap_or(Nanos::MAX);
+    }
+
+    fn act(&mut self, host: HostId, action: Action, events: &mut Vec<Event>) {
+        match action {
+            Action::Dial => {
+                if let Err(why) = self.dial(host) {
+                    self.lost(host, why, events);
+                }
+            }
+            Action::Knock => events.push(Event::Knock { host }),
+            Action::Ping => {
+                let tag = self.now();
+                let Some(link) = self.links.get_mut(&host) else { return };
+                let ack = link.session.has_unsaid().then(|| link.session.take_ack());
+                let entry = link.conn.and_then(|conn| self.entries.get_mut(&conn));
+                if let Some(entry) = entry {
+                    entry.conn.put(|out| {
+                        if let Some(number) = ack {
+                            Frame::Ack { number }.put(out);
+                        }
+                        Frame::Ping { tag }.put(out);
+                    });
+                    let _ = entry.conn.flush();
+                }
+            }
+            Action::Drop => {
+                if let Some(conn) = self.links.get_mut(&host).and_then(|link| link.conn.take()) {
+                    self.close(conn);
+                    events.push(Event::Down { host, why: LinkError::TooSlow });
+                }
+            }
+            Action::GiveUp { silent_for } => {
+                self.declare_dead(host);
+                let silent_for = Duration::from_nanos(silent_for);
+                events.push(Event::Dead { host, silent_for });
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Connections that begin and end.
+
+use std::io;
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::{Interest, Token as Key};
+use raymesh_wire::HostId;
+
+use super::entry::{Entry, Role};
+use super::{ConnId, Event, Hub, MAX_STRANGERS};
+use crate::conn::Conn;
+use crate::error::LinkError;
+use crate::handshake::{Acceptor, Dialer, refuse};
+use crate::hello::{Code, Purpose};
+
+impl Hub {
+    pub(super) fn dial(&mut self, host: HostId) -> Result<(), LinkError> {
+        let Some(link) = self.links.get_mut(&host) else { return Ok(()) };
+        let address = link.address.ok_or_else(|| LinkError::Refused("it has no address".to_owned()))?;
+        let unreachable = |source| LinkError::Unreachable { address, source };
+        let socket = TcpStream::connect(address).map_err(unreachable)?;
+        let received = link.session.received();
+        let purpose = Purpose::Link { from: self.me, to: host, received };
+        let handshake = Dialer::new(self.token.clone(), purpose, None)
+            .map_err(|error| LinkError::Refused(error.to_string()))?;
+        let conn = Conn::dialer(socket, self.client.clone())?;
+        let conn = self.add(conn, Role::Dialing { host, address, handshake: Box::new(handshake) })?;
+        if let Some(link) = self.links.get_mut(&host) {
+            link.conn = Some(conn);
+        }
+        Ok(())
+    }
+
+    pub(super) fn accept(&mut self, events: &mut Vec<Event>) {
+        loop {
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    // Out of file descriptors, or the dialer is gone already.
+                    events.push(Event::Rejected { remote: None, why: error.into() });
+                    return;
+                }
+            };
+            let remote = socket.peer_addr().ok();
+            if let Err(why) = self.take_in(socket) {
+                events.push(Event::Rejected { remote, why });
+            }
+        }
+    }
+
+    pub(super) fn take_in(&mut self, socket: TcpStream) -> Result<(), LinkError> {
+        let strangers = self.entries.iter().filter(|(_, entry)| matches!(entry.role, Role::Accepting { .. }));
+        let (count, oldest) =
+            strangers.fold((0, None), |(count, oldest), (conn, _)| (count + 1, oldest.or(Some(*conn))));
+        if count >= MAX_STRANGERS
+            && let Some(oldest) = oldest
+        {
+            self.close(oldest);
+        }
+        let handshake =
+            Acceptor::new(self.token.clone()).map_err(|error| LinkError::Refused(error.to_string()))?;
+        let conn = Conn::acceptor(socket, self.server.clone())?;
+        self.add(conn, Role::Accepting { handshake: Box::new(handshake) })?;
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, mut conn: Conn, role: Role) -> Result<ConnId, LinkError> {
+        let id = ConnId(self.next_conn);
+        self.next_conn += 1;
+        self.poll.registry().register(conn.socket(), Key(id.0), Interest::READABLE | Interest::WRITABLE)?;
+        let deadline = self.now() + self.timing.handshake;
+        self.next_look = self.next_look.min(deadline);
+        self.entries.insert(id, Entry { conn, role, deadline: Some(deadline) });
+        Ok(id)
+    }
+
+    pub(super) fn close(&mut self, conn: ConnId) {
+        if let Some(mut entry) = self.entries.remove(&conn) {
+            let _ = self.poll.registry().deregister(entry.conn.socket());
+        }
+    }
+
+    /// The last words are said; the other end is to read them, and then to close.
+    pub(super) fn linger(&mut self, conn: ConnId) {
+        let deadline = self.now() + self.timing.handshake;
+        if let Some(entry) = self.entries.get_mut(&conn) {
+            entry.role = Role::Leaving;
+            entry.deadline = Some(deadline);
+            self.next_look = self.next_look.min(deadline);
+        }
+    }
+
+    /// The connection is of no more use.
+    pub(super) fn fail(&mut self, conn: ConnId, why: LinkError, events: &mut Vec<Event>) {
+        let Some(entry) = self.entries.get(&conn) else { return };
+        match &entry.role {
+            Role::Dialing { host, .. } | Role::Link { host, .. } => {
+                let host = *host;
+                self.close(conn);
+                let current = self.links.get_mut(&host).filter(|link| link.conn == Some(conn));
+                if let Some(link) = current {
+                    link.conn = None;
+                    self.lost(host, why, events);
+                }
+            }
+            Role::Accepting { .. } | Role::Asked { .. } => {
+                let remote = entry.conn.remote().ok();
+                let may_read = matches!(why, LinkError::BadToken);
+                if may_read {
+                    self.linger(conn);
+                } else {
+                    self.close(conn);
+                }
+                events.push(Event::Rejected { remote, why });
+            }
+            Role::Leaving => self.close(conn),
+        }
+    }
+
+    /// A link has lost its connection, or a dial has failed.
+    pub(super) fn lost(&mut self, host: HostId, why: LinkError, events: &mut Vec<Event>) {
+        let now = self.now();
+        let Some(link) = self.links.get_mut(&host) else { return };
+        match why {
+            LinkError::Stale => {
+                link.peer.gone();
+                events.push(Event::Fenced { by: host });
+            }
+            LinkError::Gap => {
+                link.peer.gone();
+                events.push(Event::Dead { host, silent_for: Duration::ZERO });
+            }
+            why => {
+                link.peer.disconnected(now);
+                self.next_look = self.next_look.min(now);
+                events.push(Event::Down { host, why });
+            }
+        }
+    }
+
+    /// Another host dials: its link begins, or goes on.
+    pub(super) fn meet(
+        &mut self,
+        conn: ConnId,
+        from: HostId,
+        to: HostId,
+        received: u64,
+        events: &mut Vec<Event>,
+    ) {
+        let verdict = match self.links.get_mut(&from) {
+            _ if to != self.me => Err((Code::Unknown, "it is not here")),
+            None => Err((Code::Unknown, "nobody here has heard of that host yet")),
+            Some(link) if link.peer.is_dead() => Err((Code::Stale, "that host was declared dead")),
+            // Whoever dials has no connection any more, whatever this end thinks.
+            Some(link) => match link.session.resume(received) {
+                Ok(()) => Ok((link.session.received(), link.conn.take())),
+                Err(_) => Err((Code::Gap, "")),
+            },
+        };
+        match verdict {
+            Ok((mine, former)) => {
+                if let Some(former) = former {
+                    self.close(former);
+                }
+                let Some(entry) = self.entries.get_mut(&conn) else { return };
+                match entry.welcome(&mine.to_le_bytes()) {
+                    Ok(()) => {
+                        if let Some(link) = self.links.get_mut(&from) {
+                            link.conn = Some(conn);
+                        }
+                        self.begin(conn, from, events);
+                    }
+                    Err(why) => self.fail(conn, why, events),
+                }
+            }
+            Err((code, text)) => {
+                if let Some(entry) = self.entries.get_mut(&conn) {
+                    refuse(&mut entry.conn, code, text);
+                    let _ = entry.conn.flush();
+                }
+                self.linger(conn);
+            }
+        }
+    }
+
+    pub(super) fn begin(&mut self, conn: ConnId, host: HostId, events: &mut Vec<Event>) {
+        let now = self.now();
+        if let Some(entry) = self.entries.get_mut(&conn) {
+            entry.become_link(host);
+        }
+        if let Some(link) = self.links.get_mut(&host) {
+            link.peer.connected(now);
+            self.next_look = now;
+        }
+        events.push(Event::Up { host });
+        self.pump(host);
+    }
+}

@@ -1,0 +1,204 @@
+//! When to dial another host, when to wait, and when to give it up. Pure.
+//!
+//! Of two hosts the one that joined later dials: it could reach the cluster, so it can reach the other, also
+//! from behind an address translation. The other one *knocks*: it has the later one told, through the head,
+//! that it is wanted.
+//!
+//! Liveness is what is heard. Both ends say something at least every [`Timing::ping`]. A connection on
+//! which nothing was heard for half of [`Timing::silence`] is taken down, in case only it is broken; a host
+//! of which nothing was heard for all of it is dead.
+
+use raymesh_wire::HostId;
+
+/// Nanoseconds on the clock of this host.
+pub type Nanos = u64;
+
+/// How long things take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Of a host from which nothing was heard for so long, the end is assumed.
+    pub silence: Nanos,
+    /// Longest pause between two things that are said.
+    pub ping: Nanos,
+    /// A handshake that takes longer has failed.
+    pub handshake: Nanos,
+    /// Pause after the first dial that failed; doubles up to `ping`.
+    pub retry: Nanos,
+}
+
+impl Default for Timing {
+    /// A silent host is dead after 2 s.
+    fn default() -> Self {
+        Self::for_silence(2_000_000_000)
+    }
+}
+
+impl Timing {
+    /// All in proportion to the time after which a silent host is dead.
+    #[must_use]
+    pub const fn for_silence(silence: Nanos) -> Self {
+        Self { silence, ping: silence / 8, handshake: silence / 2, retry: silence / 100 }
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Connect to it.
+    Dial,
+    /// Have it told that it is wanted.
+    Knock,
+    /// Say something.
+    Ping,
+    /// Take the connection down.
+    Drop,
+    /// It is dead.
+    GiveUp { silent_for: Nanos },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing to say to each other yet.
+    Idle,
+    /// No connection; next try at the time given.
+    Down {
+        next: Nanos,
+    },
+    /// A dial is on its way.
+    Dialing,
+    Up {
+        last_said: Nanos,
+    },
+    Dead,
+}
+
+/// One other host, as seen from this one.
+#[derive(Debug)]
+pub struct Peer {
+    timing: Timing,
+    dials: bool,
+    state: State,
+    /// Last sign of life; before there was any, when it was first wanted.
+    heard: Nanos,
+    /// Before the next dial, should this one fail.
+    pause: Nanos,
+}
+
+impl Peer {
+    #[must_use]
+    pub fn new(me: HostId, host: HostId, timing: Timing) -> Self {
+        Self { timing, dials: me > host, state: State::Idle, heard: 0, pause: timing.retry }
+    }
+
+    /// Whether a connection is there.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        matches!(self.state, State::Up { .. })
+    }
+
+    #[must_use]
+    pub const fn is_dead(&self) -> bool {
+        matches!(self.state, State::Dead)
+    }
+
+    /// There is something to say to it, or it has knocked.
+    pub fn want(&mut self, now: Nanos) {
+        match &mut self.state {
+            State::Idle => {
+                self.heard = now;
+                self.state = State::Down { next: now };
+            }
+            // A knock: it is there, no need to wait for the next try.
+            State::Down { next } if self.dials => *next = now.min(*next),
+            _ => {}
+        }
+    }
+
+    /// A connection has proved itself.
+    pub fn connected(&mut self, now: Nanos) {
+        if self.state != State::Dead {
+            self.heard = now;
+            self.state = State::Up { last_said: now };
+        }
+    }
+
+    /// The connection has ended, or a dial has failed.
+    pub fn disconnected(&mut self, now: Nanos) {
+        match self.state {
+            // One that was good is made anew at once.
+            State::Up { .. } => {
+                self.pause = self.timing.retry;
+                self.state = State::Down { next: now };
+            }
+            State::Dialing => {
+                self.state = State::Down { next: now + self.pause };
+                self.pause = (self.pause * 2).min(self.timing.ping);
+            }
+            State::Idle | State::Down { .. } | State::Dead => {}
+        }
+    }
+
+    /// Bytes have arrived from it.
+    pub fn heard(&mut self, now: Nanos) {
+        self.heard = now;
+    }
+
+    /// Something was said to it.
+    pub fn said(&mut self, now: Nanos) {
+        if let State::Up { last_said } = &mut self.state {
+            *last_said = now;
+        }
+    }
+
+    /// It has said that it leaves, or somebody who decides has declared it dead.
+    pub fn gone(&mut self) {
+        self.state = State::Dead;
+    }
+
+    /// What is to be done by now; to be asked until it is nothing.
+    pub fn tick(&mut self, now: Nanos) -> Option<Action> {
+        let silent_for = now.saturating_sub(self.heard);
+        match self.state {
+            State::Idle | State::Dead => return None,
+            _ if silent_for >= self.timing.silence => {
+                self.state = State::Dead;
+                return Some(Action::GiveUp { silent_for });
+            }
+            State::Up { .. } if silent_for >= self.timing.silence / 2 => {
+                self.state = State::Down { next: now };
+                return Some(Action::Drop);
+            }
+            State::Up { last_said } if now.saturating_sub(last_said) >= self.timing.ping => {
+                self.state = State::Up { last_said: now };
+                return Some(Action::Ping);
+            }
+            State::Down { next } if next <= now && self.dials => {
+                self.state = State::Dialing;
+                return Some(Action::Dial);
+            }
+            State::Down { next } if next <= now => {
+                self.state = State::Down { next: now + self.timing.ping };
+                return Some(Action::Knock);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// When [`Self::tick`] has something to say.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        let dead = self.heard + self.timing.silence;
+        match self.state {
+            State::Idle | State::Dead => None,
+            State::Dialing => Some(dead),
+            State::Down { next } => Some(next.min(dead)),
+            State::Up { last_said } => {
+                Some((last_said + self.timing.ping).min(self.heard + self.timing.silence / 2))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

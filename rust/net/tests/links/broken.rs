@@ -1,0 +1,109 @@
+//! Connections that break, and hosts that fall silent.
+
+use std::time::{Duration, Instant};
+
+use raymesh_net::{Event, LinkError};
+
+use crate::support::{Host, SILENCE, Wire, host, run_for, until};
+
+/// Two hosts, the second of which dials by a wire.
+fn pair() -> (Host, Host, Wire) {
+    let (mut a, mut b) = (Host::new(1), Host::new(2));
+    let wire = Wire::to(a.hub.address());
+    a.hub.know(host(2), Some(b.hub.address()));
+    b.hub.know(host(1), Some(wire.address));
+    b.send(host(1), b"first");
+    until(&mut [&mut a, &mut b], "first", |hosts| hosts[0].messages().len() == 1);
+    a.events.clear();
+    (a, b, wire)
+}
+
+fn numbers(host: &Host) -> Vec<u32> {
+    host.messages().into_iter().map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_over_many_cuts() {
+    let (mut a, mut b, wire) = pair();
+    let mut sent = 0_u32;
+    for round in 0..25 {
+        for _ in 0..200 {
+            a.send(host(2), &sent.to_le_bytes());
+            b.send(host(1), &sent.to_le_bytes());
+            sent += 1;
+        }
+        // Before anything has left, in the middle, and after all has.
+        run_for(&mut [&mut a, &mut b], Duration::from_millis(round % 5 * 3));
+        wire.cut();
+    }
+    let all: Vec<u32> = (0..sent).collect();
+    until(&mut [&mut a, &mut b], "all", |hosts| hosts.iter().all(|host| host.messages().len() >= all.len()));
+    assert_eq!(numbers(&a), all);
+    assert_eq!(numbers(&b), all);
+    assert!(wire.connections() > 10, "it was cut {} times", wire.connections());
+    assert!(!a.has(|event| matches!(event, Event::Dead { .. })));
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_is_dead_after_its_silence() {
+    let (mut a, mut b, wire) = pair();
+    wire.close(true);
+    wire.cut();
+    let began = Instant::now();
+    b.send(host(1), b"lost");
+    for (host, name) in [(&mut a, "the acceptor"), (&mut b, "the dialer")] {
+        until(&mut [host], name, |hosts| hosts[0].has(|event| matches!(event, Event::Dead { .. })));
+    }
+    assert!(began.elapsed() >= SILENCE);
+}
+
+/// Packets vanish, nobody gets an error; the other direction may be well.
+#[test]
+fn one_way_and_two_way_silence_are_found() {
+    for (up, down) in [(true, true), (true, false), (false, true)] {
+        let (mut a, mut b, wire) = pair();
+        wire.mute(up, down);
+        until(&mut [&mut a, &mut b], &format!("silence {up} {down}"), |hosts| {
+            hosts
+                .iter()
+                .all(|host| host.has(|event| matches!(event, Event::Dead { .. } | Event::Fenced { .. })))
+        });
+    }
+}
+
+#[test]
+fn a_connection_that_alone_is_broken_is_replaced() {
+    let (mut a, mut b, wire) = pair();
+    wire.mute(true, true);
+    b.send(host(1), b"kept");
+    // Until this end has given the connection up, not the host.
+    until(&mut [&mut a, &mut b], "dropped", |hosts| {
+        hosts[1].has(|event| matches!(event, Event::Down { .. }))
+    });
+    wire.cut();
+    wire.mute(false, false);
+    until(&mut [&mut a, &mut b], "kept", |hosts| hosts[0].messages() == [b"kept"]);
+    assert!(!a.has(|event| matches!(event, Event::Dead { .. })));
+}
+
+#[test]
+fn a_host_that_was_declared_dead_is_told_so() {
+    let (mut a, mut b, wire) = pair();
+    a.hub.declare_dead(host(2));
+    wire.cut();
+    until(&mut [&mut a, &mut b], "fenced", |hosts| {
+        hosts[1].has(|event| matches!(event, Event::Fenced { by } if *by == host(1)))
+    });
+}
+
+#[test]
+fn a_host_that_is_not_known_yet_is_let_in_when_it_is() {
+    let (mut a, mut b) = (Host::new(1), Host::new(2));
+    b.hub.know(host(1), Some(a.hub.address()));
+    b.send(host(1), b"early");
+    until(&mut [&mut a, &mut b], "refused", |hosts| {
+        hosts[1].has(|event| matches!(event, Event::Down { why: LinkError::Refused(_), .. }))
+    });
+    a.hub.know(host(2), None);
+    until(&mut [&mut a, &mut b], "early", |hosts| hosts[0].messages() == [b"early"]);
+}
