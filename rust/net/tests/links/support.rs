@@ -57,11 +57,11 @@ impl Host {
     }
 
     pub fn messages(&self) -> Vec<&[u8]> {
-        let message = |event| match event {
-            &Event::Message { ref message, .. } => Some(&message.bytes[..]),
+        let messages = self.events.iter().filter_map(|event| match event {
+            Event::Message { message, .. } => Some(&message.bytes[..]),
             _ => None,
-        };
-        self.events.iter().filter_map(message).collect()
+        });
+        messages.collect()
     }
 
     pub fn has(&self, matches: impl Fn(&Event) -> bool) -> bool {
