@@ -58,10 +58,10 @@ $(STAMPS)/native: $(RUST_SRC) $(STAMPS)/env
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 	@touch $@
 
-.PHONY: help env build demo test bench compare lint wheel clean distclean
+.PHONY: help env build demo test test-pythons bench compare lint wheel clean distclean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
 	@echo '  Add words for the tool behind a verb with ARGS, e.g. make test ARGS="-k wait"'
 
 env: $(STAMPS)/env ## Create the virtual environment with everything the other verbs use
@@ -74,6 +74,9 @@ demo: build ## Run one real Ray program on Ray and on raymesh and compare them
 test: build ## Run the Rust tests, the unit tests and the side-by-side suite
 	$(CARGO) test --manifest-path $(MANIFEST) --workspace --quiet
 	$(BIN)/python -m pytest $(ARGS)
+
+test-pythons: $(STAMPS)/env ## Build the wheel and test it under every Python found here (ARGS="3.12 -k wait")
+	@$(BIN)/python -m compat_tests.harness.pythons $(ARGS)
 
 bench: build $(STAMPS)/others ## Measure raymesh beside Ray; writes bench-results/ (ARGS="--quick", "-k put", "--busy")
 	@$(BIN)/python -m compat_tests.bench $(ARGS)
@@ -90,8 +93,8 @@ lint: build ## Check formatting, lints and types of Rust and Python
 	$(BIN)/mypy compat_tests/harness compat_tests/bench
 	$(BIN)/python -m mypy.stubtest raymesh._native
 
-wheel: $(STAMPS)/env ## Build the wheel into dist/
-	@$(BIN)/maturin build --release --out dist
+wheel: $(STAMPS)/env ## Build the wheel for this Python into dist/ (ARGS="-i python3.12" for another)
+	@$(BIN)/maturin build --release --out dist $(or $(ARGS),-i $(BIN)/python)
 	@ls -l dist
 
 clean: ## Remove build products, caches and reports; keep the virtual environment

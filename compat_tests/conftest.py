@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,13 @@ from compat_tests.harness.leaks import Belongings, leaked_since
 from compat_tests.harness.program import Program
 
 SESSION = {"num_cpus": 2, "object_store_memory": 100 * 1024 * 1024, "log_to_driver": False}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """A shell that starts the tests in the background has them ignore SIGINT, and all they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextvars import Context
 from typing import Any, Generic, TypeVar, final
 
 _T = TypeVar("_T")
@@ -101,6 +102,27 @@ class ObjectRef(Generic[_T]):
 
     def future(self) -> Future[_T]: ...
     def __await__(self) -> Iterator[Any]: ...
+
+    # What `asyncio.wait` asks of what it is given. Ray has none of these.
+    def done(self) -> bool:
+        """Whether the value is known here, or never will be: the session has ended."""
+
+    def cancelled(self) -> bool:
+        """False: a task that was cancelled has an exception."""
+
+    def result(self) -> _T:
+        """The value, without waiting. Raises asyncio.InvalidStateError if it is not known here."""
+
+    def exception(self) -> BaseException | None:
+        """What ``result`` raises of an object that is ready."""
+
+    def add_done_callback(
+        self, callback: Callable[[ObjectRef[_T]], object], *, context: Context | None = None
+    ) -> None:
+        """Have the running event loop call ``callback(ref)`` when the value is known."""
+
+    def remove_done_callback(self, callback: Callable[[ObjectRef[_T]], object]) -> int:
+        """Forget a callback of the running loop; returns how often it was there."""
     def __hash__(self) -> int: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __class_getitem__(cls, _item: Any) -> Any: ...

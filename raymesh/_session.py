@@ -65,10 +65,11 @@ def init(
     """
     given = dict(locals())
     given.update(given.pop("kwargs"))
+    _state.refuse_while_starting()
     from raymesh import _init_options
 
     private = _init_options.split_unknown(kwargs)
-    with _state.lock:
+    with _state.lock, _state.starting():
         if _native.is_running():
             return _again(ignore_reinit_error)
         _init_options.check_address(address)
@@ -112,8 +113,8 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
         try:
             _native.stop()
         finally:
-            if aio := sys.modules.get("raymesh._aio"):
-                aio.session_ended()
+            if futures := sys.modules.get("raymesh._futures"):
+                futures.session_ended()
             driver.printer.join(_LAST_OUTPUT)
 
 
@@ -128,6 +129,7 @@ def auto_init() -> None:
         from raymesh.exceptions import RaySystemError
 
         raise RaySystemError("Ray has not been started yet. You can start Ray with 'ray.init()'.")
+    _state.refuse_while_starting()
     with _state.lock:
         if not _native.is_running():
             init()
@@ -157,7 +159,7 @@ def _start(
     host_name: str,
     show_output: bool,
 ) -> None:
-    from raymesh import _machine, _preload, _sources
+    from raymesh import _ahead, _machine, _preload, _sources
     from raymesh._output import Printer
 
     global _driver, _at_exit
@@ -175,6 +177,8 @@ def _start(
         prestart=min(cpus, _machine.cpu_count()),
         capture_output=True,
     )
+    # Costs no time: the zygote takes longer to come up.
+    imports = _ahead.Imports()
     printer = Printer(session, show=show_output)
     printer.start()
     _driver = _Driver(printer, host.ip_address)
@@ -183,6 +187,7 @@ def _start(
 
         atexit.register(shutdown, _exiting_interpreter=True)
         _at_exit = True
+    imports.join()
 
 
 def _context() -> RayContext:

@@ -156,3 +156,92 @@ def test_sys_exit_status_is_kept(program: Start) -> None:
     running = program(HEAD + "sys.exit(5)\n")
     assert running.wait() == 5
     assert running.gone() == []
+
+
+@pytest.mark.parametrize("inner", ["cloudpickle.cloudpickle", "inspect", "raymesh.exceptions"])
+def test_handler_that_makes_ray_calls_while_ray_imports(program: Start, inner: str) -> None:
+    """The handler runs in the middle of the module that imports `inner`, and needs that module."""
+    running = program(
+        f"INNER = {inner!r}\n"
+        """
+import signal, sys
+import raymesh as ray
+
+@ray.remote
+def f(x):
+    return x
+
+@ray.remote
+class Actor:
+    def fail(self):
+        raise KeyError("x")
+
+ran, wrong = [], []
+
+def handler(*_):
+    ran.append(1)
+    try:
+        assert ray.get(f.options(name="in a handler").remote(lambda: 1))() == 1
+        assert ray.get(ray.put({f: 1})) is not None
+        assert ray.put(2).future().result() == 2
+        assert ray.get_runtime_context().get_job_id()
+        try:
+            ray.get(Actor.remote().fail.remote())
+        except KeyError:
+            pass
+    except BaseException as error:
+        wrong.append(repr(error))
+
+signal.signal(signal.SIGUSR1, handler)
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == INNER:
+            signal.raise_signal(signal.SIGUSR1)
+
+assert INNER not in sys.modules
+sys.meta_path.insert(0, Interrupt())
+ray.init(num_cpus=2)
+print("first", ray.get(f.remote(lambda: 1))(), flush=True)
+try:
+    ray.get(Actor.remote().fail.remote())
+except KeyError:
+    pass
+print("job", ray.get_runtime_context().get_job_id(), flush=True)
+print("ran", len(ran), wrong, flush=True)
+"""
+    )
+    assert running.expect("first") == "1"
+    assert running.expect("ran") == "1 []"
+    assert running.wait() == 0
+    assert running.gone() == []
+
+
+def test_handler_that_makes_ray_calls_in_the_middle_of_init_is_told_so(program: Start) -> None:
+    running = program(
+        """
+import signal
+import raymesh as ray
+from raymesh import _native
+
+def handler(*_):
+    try:
+        ray.put(1)
+    except RuntimeError as error:
+        print("told", "in the middle of init()" in str(error), flush=True)
+
+signal.signal(signal.SIGUSR1, handler)
+start = _native.start_driver
+
+def start_driver(**options):
+    signal.raise_signal(signal.SIGUSR1)
+    return start(**options)
+
+_native.start_driver = start_driver
+ray.init(num_cpus=1)
+print("then", ray.get(ray.put(2)), ray.cluster_resources()["CPU"], flush=True)
+"""
+    )
+    assert running.expect("told") == "True"
+    assert running.expect("then") == "2 1.0"
+    assert running.wait() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,17 @@ def all_cases() -> list[CaseId]:
     """Every case of every area, areas in alphabetical order."""
     files = sorted(path for path in CASES.glob("*.py") if not path.stem.startswith(("test_", "_")))
     return [found for path in files for found in cases_of(path)]
+
+
+def absent_modules(found: CaseId) -> list[str]:
+    """Modules that a case imports itself, at its first lines, and that are not installed."""
+    tree = ast.parse(found.path.read_text(encoding="utf-8"))
+    [function] = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == found.name
+    ]
+    imports = [node for node in function.body if isinstance(node, ast.Import)]
+    names = {alias.name.partition(".")[0] for node in imports for alias in node.names}
+    return sorted(name for name in names - {"ray"} if importlib.util.find_spec(name) is None)
 
 
 def title_of(area: str) -> str:

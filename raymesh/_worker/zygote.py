@@ -40,11 +40,12 @@ import struct
 import sys
 from typing import NoReturn
 
+from raymesh import _ahead
 from raymesh._worker import child, kin, preload
 
 _PACKET = 1 << 18
 _IDLE_MS = 50
-_LATER = ("asyncio", "concurrent.futures.thread", "raymesh._worker.actors")
+_LATER = ("asyncio", "concurrent.futures.thread", "raymesh._worker.actors", *_ahead.MODULES)
 """What most workers need sooner or later."""
 
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use raymesh_sys::fd::EventFd;
+use raymesh_wire::ObjectId;
 
 use crate::errors::os_error;
 use crate::object_ref::ObjectRef;
@@ -34,18 +35,20 @@ impl Completions {
         self.queue.event.as_raw_fd()
     }
 
-    /// Puts `token` into the queue when the object is ready.
-    fn watch(&self, py: Python<'_>, reference: &ObjectRef, token: u64) -> PyResult<()> {
-        let session = session::ensure(py)?;
+    /// Puts `token` into the queue when the object is ready, or its session has ended.
+    fn watch(&self, reference: &ObjectRef, token: u64) -> PyResult<()> {
         let queue = Arc::clone(&self.queue);
-        let callback = Box::new(move |_| {
+        let callback = Box::new(move |_: ObjectId| {
             let mut ready = queue.ready.lock();
             ready.push(token);
             if ready.len() == 1 {
                 queue.event.signal();
             }
         });
-        session.proc.on_ready(reference.id(), callback);
+        match session::current() {
+            Some(session) => session.proc.on_ready(reference.flag_in(&session)?.id(), callback),
+            None => callback(reference.id()),
+        }
         Ok(())
     }
 

@@ -32,7 +32,9 @@ mod worker;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// Without the GIL two threads could run the bookkeeping in `raymesh/*.py` at once, which nobody has
+// looked at: a free-threaded interpreter takes its lock back when it imports this.
+#[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
     use super::actor::{Actor, Method, current_actor, exit_actor, restore_actor};

@@ -154,7 +154,41 @@ impl ObjectRef {
     }
 
     fn future<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("raymesh._aio")?.getattr("future")?.call1((slf,))
+        slf.py().import("raymesh._futures")?.getattr("future")?.call1((slf,))
+    }
+
+    /// Ready, or nobody will make it so any more.
+    fn done(&self) -> bool {
+        self.flag.is_ready() || self.proc.is_stopping()
+    }
+
+    #[allow(clippy::unused_self)]
+    const fn cancelled(&self) -> bool {
+        false
+    }
+
+    fn result<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("raymesh._aio")?.getattr("result")?.call1((slf,))
+    }
+
+    fn exception<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("raymesh._aio")?.getattr("exception")?.call1((slf,))
+    }
+
+    #[pyo3(signature = (callback, *, context = None))]
+    fn add_done_callback<'py>(
+        slf: &Bound<'py, Self>,
+        callback: &Bound<'py, PyAny>,
+        context: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("raymesh._aio")?.getattr("add_done_callback")?.call1((slf, callback, context))
+    }
+
+    fn remove_done_callback<'py>(
+        slf: &Bound<'py, Self>,
+        callback: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("raymesh._aio")?.getattr("remove_done_callback")?.call1((slf, callback))
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

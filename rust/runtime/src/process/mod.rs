@@ -203,11 +203,12 @@ impl Proc {
         read(&self.state.lock().core)
     }
 
-    /// Runs `callback` when `object` has a value; at once if it has.
+    /// Runs `callback` when `object` has a value, at once if it has; or when the process stops.
     pub fn on_ready(&self, object: ObjectId, callback: OnReady) {
         let mut state = self.state.lock();
         let State { core, effects, on_ready, .. } = &mut *state;
-        if core.await_object(object, effects) {
+        // Looked at under the lock under which `stop` takes the callbacks.
+        if !self.is_stopping() && core.await_object(object, effects) {
             on_ready.entry(object).or_default().push(callback);
             self.carry_out(&mut state);
         } else {
