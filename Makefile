@@ -78,7 +78,7 @@ test: build ## Run the Rust tests, the unit tests and the side-by-side suite
 test-pythons: $(STAMPS)/env ## Build the wheel and test it under every Python found here (ARGS="3.12 -k wait")
 	@$(BIN)/python -m compat_tests.harness.pythons $(ARGS)
 
-bench: build $(STAMPS)/others ## Measure raymesh beside Ray; writes bench-results/ (ARGS="--quick", "-k put", "--busy")
+bench: build $(STAMPS)/others ## Measure raymesh beside Ray, 25 minutes; writes bench-results/ (ARGS="--quick", "-k put", "--busy")
 	@$(BIN)/python -m compat_tests.bench $(ARGS)
 
 compare: build ## Print per feature whether raymesh answers as Ray does

@@ -1,4 +1,4 @@
-"""Rows about calls: the loops of `ray microbenchmark`, with smaller batches where Ray takes long."""
+"""Rows about calls: the loops of `ray microbenchmark`; see `pace` for how many are in flight."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import multiprocessing
 import ray
 
 from compat_tests.bench.bodies import body
-from compat_tests.bench.catalog import FAN_OUT
-from compat_tests.bench.meter import Meter, quantile
+from compat_tests.bench.figures import quantile
+from compat_tests.bench.meter import Meter
 
-BATCH = 1000
-"""Calls in flight in the asynchronous rows."""
+BATCH_OF_TASKS = 1000
+"""In the row that counts batches."""
 CLIENTS = 4
 """Clients in the rows with several of them."""
 SERVERS = max(1, multiprocessing.cpu_count() // 2)
@@ -72,10 +72,12 @@ def _sync(meter: Meter, row: str, server) -> None:
 
 
 def _async(meter: Meter, row: str, server) -> None:
-    def batch():
-        ray.get([server.value.remote() for _ in range(BATCH)])
+    count = meter.pace.batch
 
-    meter.rate(row, batch, BATCH)
+    def batch():
+        ray.get([server.value.remote() for _ in range(count)])
+
+    meter.rate(row, batch, count)
 
 
 @body("1:1 actor calls sync")
@@ -105,17 +107,17 @@ def async_actor_async(meter: Meter, row: str) -> None:
 
 @body("1:1 async-actor calls with args async")
 def async_actor_arguments(meter: Meter, row: str) -> None:
-    server = AsyncServer.remote()
+    server, count = AsyncServer.remote(), meter.pace.batch
 
     def batch():
-        ray.get([server.value_of.remote(i) for i in range(BATCH)])
+        ray.get([server.value_of.remote(i) for i in range(count)])
 
-    meter.rate(row, batch, BATCH)
+    meter.rate(row, batch, count)
 
 
 def _one_to_many(meter: Meter, row: str, servers) -> None:
-    client = Client.remote(servers)
-    meter.rate(row, lambda: ray.get(client.calls.remote(BATCH)), BATCH * len(servers))
+    client, count = Client.remote(servers), meter.pace.batch
+    meter.rate(row, lambda: ray.get(client.calls.remote(count)), count * len(servers))
 
 
 @body("1:n actor calls async")
@@ -129,10 +131,12 @@ def one_to_many_async(meter: Meter, row: str) -> None:
 
 
 def _many_to_many(meter: Meter, row: str, servers) -> None:
-    def batch():
-        ray.get([call_all.remote(servers, BATCH) for _ in range(CLIENTS)])
+    count = meter.pace.batch
 
-    meter.rate(row, batch, CLIENTS * BATCH)
+    def batch():
+        ray.get([call_all.remote(servers, count) for _ in range(CLIENTS)])
+
+    meter.rate(row, batch, CLIENTS * count)
 
 
 @body("n:n actor calls async")
@@ -147,12 +151,12 @@ def many_to_many_async(meter: Meter, row: str) -> None:
 
 @body("n:n actor calls with arg async")
 def many_to_many_argument(meter: Meter, row: str) -> None:
-    clients = [Client.remote([Server.remote()]) for _ in range(SERVERS)]
+    clients, count = [Client.remote([Server.remote()]) for _ in range(SERVERS)], meter.pace.batch
 
     def batch():
-        ray.get([client.calls_with_argument.remote(BATCH) for client in clients])
+        ray.get([client.calls_with_argument.remote(count) for client in clients])
 
-    meter.rate(row, batch, BATCH * len(clients))
+    meter.rate(row, batch, count * len(clients))
 
 
 @body("single client tasks sync")
@@ -160,28 +164,30 @@ def tasks_sync(meter: Meter, row: str) -> None:
     meter.rate(row, lambda: ray.get(small.remote()))
 
 
-def _task_batch() -> None:
-    ray.get([small.remote() for _ in range(BATCH)])
+def _run_tasks(count: int) -> None:
+    ray.get([small.remote() for _ in range(count)])
 
 
 @body("single client tasks async")
 def tasks_async(meter: Meter, row: str) -> None:
-    meter.rate(row, _task_batch, BATCH)
+    count = meter.pace.batch
+    meter.rate(row, lambda: _run_tasks(count), count)
 
 
 @body("single client tasks and get batch")
 def tasks_batch(meter: Meter, row: str) -> None:
-    meter.rate(row, _task_batch)
+    count = meter.part_of(row, BATCH_OF_TASKS)
+    meter.rate(row, lambda: _run_tasks(count), count / BATCH_OF_TASKS)
 
 
 @body("multi client tasks async")
 def tasks_of_many_clients(meter: Meter, row: str) -> None:
-    servers = [Server.remote() for _ in range(CLIENTS)]
+    servers, count = [Server.remote() for _ in range(CLIENTS)], meter.pace.batch
 
     def batch():
-        ray.get([server.tasks.remote(BATCH) for server in servers])
+        ray.get([server.tasks.remote(count) for server in servers])
 
-    meter.rate(row, batch, BATCH * CLIENTS)
+    meter.rate(row, batch, count * CLIENTS)
 
 
 @body("actor call latency")
@@ -189,21 +195,7 @@ def latency(meter: Meter, _: str) -> None:
     server = Server.remote()
     times = meter.distribution("actor call", lambda: ray.get(server.value.remote()))
     for label, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)):
-        meter.report(f"actor call {label}", quantile(times, share))
-
-
-def _fan_out(count: int):
-    def measure(meter: Meter, row: str) -> None:
-        servers = [Server.remote() for _ in range(count)]
-        ray.get([server.value.remote() for server in servers])
-
-        def fan():
-            ray.get([server.value.remote() for server in servers])
-
-        meter.cost(row, fan, per_second=1e6)
-
-    return measure
-
-
-for _count in FAN_OUT:
-    body(f"fan-out to {_count} actors")(_fan_out(_count))
+        name = f"actor call {label}"
+        meter.report(name, quantile(times, share))
+        if (1 - share) * len(times) < 1:
+            meter.note(name, f"the slowest of {len(times)} calls: no more fit into the time")

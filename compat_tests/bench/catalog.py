@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -16,9 +17,11 @@ class Row:
     """By which factor raymesh is to be better than Ray."""
     higher_is_better: bool = True
     heavy: bool = False
-    """Takes long or much memory: not part of a quick run."""
+    """Takes long or much memory: not part of a quick run, and of every other pass only."""
     body: str = ""
     """The measuring function's key; rows with the same body are measured together."""
+    limit_s: float = 75.0
+    """What takes longer hangs, and is ended."""
 
     @property
     def key(self) -> str:
@@ -35,6 +38,9 @@ def _costs(group: str, unit: str, *rows: tuple[str, float, str]) -> list[Row]:
     ]
 
 
+START = "start"
+"""The body that is a program of its own."""
+
 CALLS = "calls/s"
 SIZES: dict[str, int] = {
     "1 KB": 10**3,
@@ -50,13 +56,37 @@ SIZES: dict[str, int] = {
 FAN_OUT = (1, 10, 100)
 """Numbers of actors that one call goes out to."""
 
+
+def fan_out(count: int) -> str:
+    """The row's name."""
+    return f"fan-out to {count} actor{'s' * (count > 1)}"
+
+
+MANY = 1000
+"""Actors of one driver, all called."""
+
+CROWD = "a crowd of actors"
+"""The body that measures the rows with 100 actors and more on the same ones."""
+
+HANDED_OVER = ("1 MB", "100 MB", "1 GB")
+"""Sizes of the tensors that one actor makes and another takes."""
+
+HEAVY_BYTES = 10**9
+
+MEMORY, TENSORS = "memory", "tensors"
+
+
+def _of_crowd(name: str, group: str, unit: str, higher_is_better: bool) -> Row:
+    return Row(name, group, unit, 1, higher_is_better, heavy=True, body=CROWD, limit_s=300)
+
+
 ROWS: list[Row] = [
     *_costs(
         "start",
         "s",
-        ("init to first result", 20, "start"),
-        ("process start until imported", 1, "start"),
-        ("process start to first result", 1, "start"),
+        ("init to first result", 20, START),
+        ("process start until imported", 1, START),
+        ("process start to first result", 1, START),
     ),
     *_rates(
         "actor calls",
@@ -105,27 +135,59 @@ ROWS: list[Row] = [
         ("multi client put gigabytes", 1),
     ),
     *[
-        Row(f"put {size}", "put by size", "us", 1, False, heavy=number >= 10**9)
+        Row(f"put {size}", "put by size", "us", 1, False, heavy=number >= HEAVY_BYTES)
         for size, number in SIZES.items()
     ],
     *[
-        Row(f"get {size}", "get by size", "us", 1, False, heavy=number >= 10**9)
+        Row(f"get {size}", "get by size", "us", 1, False, heavy=number >= HEAVY_BYTES)
         for size, number in SIZES.items()
     ],
     *[
-        Row(f"fan-out to {count} actors", "fan-out", "us", 1, False, heavy=count >= 100)
-        for count in FAN_OUT
+        Row(
+            f"tensor from actor to actor, {size}",
+            TENSORS,
+            "ms",
+            10 if size == "1 MB" else 1,
+            False,
+            heavy=SIZES[size] >= HEAVY_BYTES,
+        )
+        for size in HANDED_OVER
     ],
+    *[Row(fan_out(count), "fan-out", "us", 1, False) for count in FAN_OUT[:-1]],
+    _of_crowd(fan_out(FAN_OUT[-1]), "fan-out", "us", False),
+    _of_crowd(f"calls to {MANY:,} actors, one each", "fan-out", CALLS, True),
     Row("actor creation to first reply", "life", "ms", 20, False),
-    Row("memory per 10,000 live refs", "memory", "MB", 2, False),
-    Row("memory per idle worker", "memory", "MB", 2, False),
-    Row("memory per actor of many, all called", "memory", "MB", 1, False, heavy=True),
-    Row("cpu of an idle session", "memory", "ms/s", 1, False),
+    Row("memory per 10,000 live refs", MEMORY, "MB", 2, False),
+    Row("memory per idle worker", MEMORY, "MB", 2, False),
+    _of_crowd(f"memory per actor of {MANY:,}", MEMORY, "MB", False),
+    Row("cpu of an idle session", MEMORY, "ms/s", 1, False),
 ]
 
 
-FRESH_GROUPS = ("memory",)
-"""Groups that are measured in a session of their own, where no other row has left its traces."""
+def sessions(keys: Sequence[str]) -> list[list[str]]:
+    """The bodies that share a session, session by session.
+
+    Memory is measured where no other row has left its traces, tensors where torch is imported; what
+    takes longest comes last, because a pass that is out of time leaves out its end.
+    """
+    apart = [
+        {row.key for row in ROWS if row.group == MEMORY} - {CROWD},
+        {row.key for row in ROWS if row.group == TENSORS},
+        {CROWD},
+    ]
+    others = [key for key in keys if key != START and not any(key in kept for kept in apart)]
+    parts = [others, *([key for key in keys if key in kept] for kept in apart)]
+    return [part for part in parts if part]
+
+
+def keys_of(rows: Sequence[Row], number: int) -> list[str]:
+    """The bodies that pass `number`, counted from 0, measures."""
+    return list(dict.fromkeys(row.key for row in rows if not (row.heavy and number % 2)))
+
+
+def limit_of(key: str) -> float:
+    """After how many seconds a body is ended."""
+    return max(row.limit_s for row in ROWS if row.key == key)
 
 
 def select(words: tuple[str, ...], *, quick: bool) -> list[Row]:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import psutil
+from compat_tests.bench.figures import quantile
+from compat_tests.bench.pace import Pace
 
-from compat_tests.harness.systems import RUN_VARIABLE, processes_of
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How long measuring takes."""
-
-    warm_up_s: float
-    round_s: float
-    rounds: int
-    samples: int
-    """Single calls timed for a latency distribution."""
-
-
-FULL = Pace(warm_up_s=0.5, round_s=1.0, rounds=3, samples=10_000)
-QUICK = Pace(warm_up_s=0.2, round_s=0.5, rounds=1, samples=2_000)
+TAIL = [step / 20 for step in range(81)]
+"""Where a latency curve is drawn, in powers of ten of the share that is slower: 0 is all calls, 3 is
+one in a thousand."""
+FEWEST_SAMPLES = 20
 
 
 @dataclass
@@ -35,94 +22,82 @@ class Meter:
 
     pace: Pace
     values: dict[str, list[float]] = field(default_factory=dict)
-    curves: dict[str, list[float]] = field(default_factory=dict)
-    """Quantiles of distributions, for the plots."""
+    curves: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """Distributions for the plots: (power of ten of the slower share, value)."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """Where a row was measured differently from what its name says, and how."""
 
     def report(self, row: str, value: float) -> None:
         """Add one sample to a row."""
         self.values.setdefault(row, []).append(value)
 
+    def part_of(self, row: str, count: int) -> int:
+        """How many of what a row has `count` of are used at this pace; notes if it is not all."""
+        part = self.pace.part_of(count)
+        if part < count:
+            self.note(row, f"with {part:,} of {count:,}; the figure is scaled up")
+        return part
+
+    def note(self, row: str, text: str) -> None:
+        """Say what is special about the figures of a row on this system."""
+        self.notes[row] = text
+
     def rate(self, row: str, function: Callable[[], object], multiplier: float = 1) -> None:
         """Operations per second; a call of `function` counts for `multiplier` operations."""
-        for seconds in self._rounds(function):
+        for seconds in self._rounds(row, function):
             self.report(row, multiplier / seconds)
 
     def cost(self, row: str, function: Callable[[], object], *, per_second: float) -> None:
         """Time of one call, in units of which a second has `per_second`."""
-        for seconds in self._rounds(function):
+        for seconds in self._rounds(row, function):
             self.report(row, seconds * per_second)
 
-    def _rounds(self, function: Callable[[], object]) -> Iterable[float]:
-        """Seconds per call, one value a round, as `ray microbenchmark` takes them."""
-        begin, count = time.perf_counter(), 0
-        while time.perf_counter() - begin < self.pace.warm_up_s:
-            function()
-            count += 1
+    def _rounds(self, row: str, function: Callable[[], object]) -> Iterator[float]:
+        """Seconds per call, one value a round, as `ray microbenchmark` takes them.
+
+        The first call is never measured, since it may start processes. After that there is one round at
+        least, and more as far as the row's time allows.
+        """
+        pace, clock = self.pace, time.perf_counter
+        end = clock() + pace.row_s
+        _, count = _round(function, pace.warm_up_s, 1)
         step = count // 10 + 1
-        for _ in range(self.pace.rounds):
-            begin, count = time.perf_counter(), 0
-            while time.perf_counter() - begin < self.pace.round_s:
-                for _ in range(step):
-                    function()
-                count += step
-            yield (time.perf_counter() - begin) / count
+        for number in range(pace.rounds):
+            begin = clock()
+            per_call, count = _round(function, pace.round_s, step)
+            yield per_call
+            if 2 * clock() - begin > end:
+                if number == 0 and count == 1:
+                    self.note(row, "a single call, after one to warm up")
+                break
 
     def distribution(self, name: str, function: Callable[[], object]) -> list[float]:
-        """Microseconds of each of many single calls, sorted; keeps their quantiles for the plot."""
-        clock = time.perf_counter_ns
-        for _ in range(200):
-            function()
+        """Microseconds of each of many single calls, sorted; keeps their curve for the plot."""
+        pace, clock = self.pace, time.perf_counter_ns
+        _round(function, pace.warm_up_s, 1)
         gc.collect()
-        times = []
-        for _ in range(self.pace.samples):
+        times: list[float] = []
+        end = clock() + int(pace.row_s * 1e9)
+        while len(times) < pace.samples:
             begin = clock()
+            if begin > end and len(times) >= FEWEST_SAMPLES:
+                break
             function()
             times.append((clock() - begin) / 1000)
         times.sort()
-        self.curves[name] = [quantile(times, q / 1000) for q in range(0, 1001, 5)]
+        known = [tail for tail in TAIL if 10**tail <= len(times)]
+        self.curves[name] = [(tail, quantile(times, 1 - 10**-tail)) for tail in known]
         return times
 
 
-def quantile(ordered: list[float], share: float) -> float:
-    """The value below which a share of the ordered values lies."""
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def memory_of(pid: int) -> float:
-    """Proportional set size of a process in MB: shared pages count in parts. 0 if it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-    except OSError:
-        return 0.0
-    for line in text.splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1000
-    return 0.0
-
-
-def session_processes() -> list[psutil.Process]:
-    """All processes of this program's session, itself included."""
-    run_id = os.environ.get(RUN_VARIABLE, "")
-    return [psutil.Process(), *processes_of(run_id)]
-
-
-def memory_by_process() -> dict[int, float]:
-    """MB of each process of the session, by pid."""
-    return {process.pid: memory_of(process.pid) for process in session_processes()}
-
-
-def cpu_by_process() -> dict[int, float]:
-    """CPU seconds that each living process of the session has used, by pid."""
-    used = {}
-    for process in session_processes():
-        try:
-            times = process.cpu_times()
-        except psutil.Error:
-            continue
-        used[process.pid] = times.user + times.system
-    return used
-
-
-def growth(before: dict[int, float], after: dict[int, float]) -> float:
-    """By how much the processes that were there all the time have grown together."""
-    return sum(after[pid] - before[pid] for pid in before.keys() & after.keys())
+def _round(function: Callable[[], object], seconds: float, step: int) -> tuple[float, int]:
+    """Call `function` for a while; seconds per call, and how many calls it were."""
+    clock = time.perf_counter
+    begin, count = clock(), 0
+    while True:
+        for _ in range(step):
+            function()
+        count += step
+        passed = clock() - begin
+        if passed >= seconds:
+            return passed / count, count

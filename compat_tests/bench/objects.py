@@ -19,8 +19,8 @@ def small():
 
 
 @ray.remote
-def put_small():
-    for _ in range(100):
+def put_small(count):
+    for _ in range(count):
         ray.put(0)
 
 
@@ -31,8 +31,8 @@ def put_large():
 
 
 @ray.remote
-def make_refs():
-    return [ray.put(1) for _ in range(REFS)]
+def make_refs(count):
+    return [ray.put(1) for _ in range(count)]
 
 
 @body("single client get calls (Plasma Store)")
@@ -48,7 +48,8 @@ def put_calls(meter: Meter, row: str) -> None:
 
 @body("multi client put calls (Plasma Store)")
 def put_calls_of_many(meter: Meter, row: str) -> None:
-    meter.rate(row, lambda: ray.get([put_small.remote() for _ in range(10)]), 1000)
+    count = meter.pace.part_of(100)
+    meter.rate(row, lambda: ray.get([put_small.remote(count) for _ in range(10)]), 10 * count)
 
 
 def _put_rate(meter: Meter, row: str, array) -> None:
@@ -74,21 +75,24 @@ def put_gigabytes_of_many(meter: Meter, row: str) -> None:
 
 @body("single client get object containing 10k refs")
 def get_many_refs(meter: Meter, row: str) -> None:
-    holder = make_refs.remote()
+    count = meter.part_of(row, REFS)
+    holder = make_refs.remote(count)
     ray.wait([holder])
-    meter.rate(row, lambda: ray.get(holder))
+    meter.rate(row, lambda: ray.get(holder), count / REFS)
 
 
 @body("single client wait 1k refs")
 def wait_for_many(meter: Meter, row: str) -> None:
+    count = meter.part_of(row, WAITED)
+
     def drain():
-        pending = [small.remote() for _ in range(WAITED)]
+        pending = [small.remote() for _ in range(count)]
         fetch = True
         while pending:
             _, pending = ray.wait(pending, fetch_local=fetch)
             fetch = False
 
-    meter.rate(row, drain)
+    meter.rate(row, drain, count / WAITED)
 
 
 def _put_of(size: int):

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import sys
 import threading
+import time
 import traceback
 
 import ray
 
-from compat_tests.bench import calls, life, objects
+from compat_tests.bench import pace
 from compat_tests.bench.bodies import BODIES
-from compat_tests.bench.meter import FULL, QUICK, Meter
+from compat_tests.bench.catalog import limit_of
+from compat_tests.bench.meter import Meter
 
 ANSWERS_VARIABLE = "BENCH_ANSWERS"
-QUICK_VARIABLE = "BENCH_QUICK"
-BODY_TIMEOUT_S = 240.0
-MODULES = (calls, life, objects)
-"""Imported for the bodies they register."""
+DEADLINE_VARIABLE = "BENCH_DEADLINE"
+STORE_VARIABLE = "BENCH_STORE"
+"""Bytes of the object store: the same for both systems."""
+PLAIN = ("calls", "crowd", "life", "objects")
+WITH_TORCH = "tensors"
 
 
 def answer(key: str, meter: Meter, failure: str | None) -> None:
     """Hand the values of a body to the process that started this program."""
-    line = {"body": key, "values": meter.values, "curves": meter.curves, "failure": failure}
+    line = {
+        "body": key,
+        "values": meter.values,
+        "curves": meter.curves,
+        "notes": meter.notes,
+        "failure": failure,
+    }
     with open(os.environ[ANSWERS_VARIABLE], "a", encoding="utf-8") as answers:
         answers.write(json.dumps(line) + "\n")
 
 
 def _give_up(key: str, meter: Meter) -> None:
-    answer(key, meter, f"no end after {BODY_TIMEOUT_S:g} s")
+    answer(key, meter, f"no end after {limit_of(key):g} s")
     os._exit(97)
 
 
 def run(key: str) -> None:
     """Measure one body."""
-    meter = Meter(QUICK if os.environ.get(QUICK_VARIABLE) else FULL)
-    watchdog = threading.Timer(BODY_TIMEOUT_S, _give_up, args=(key, meter))
+    meter = Meter(pace.current())
+    if time.perf_counter() > float(os.environ[DEADLINE_VARIABLE]):
+        answer(key, meter, f"not begun: the pass had taken {meter.pace.pass_s:g} s")
+        return
+    watchdog = threading.Timer(limit_of(key), _give_up, args=(key, meter))
     watchdog.daemon = True
     watchdog.start()
     failure = None
@@ -50,13 +63,21 @@ def run(key: str) -> None:
     answer(key, meter, failure)
 
 
-def main() -> None:
+def main(keys: list[str]) -> None:
     """Measure the bodies in one session."""
-    ray.init(include_dashboard=False, log_to_driver=False)
-    for key in sys.argv[1:]:
+    for name in PLAIN:
+        importlib.import_module(f"compat_tests.bench.{name}")
+    if any(key not in BODIES for key in keys):
+        importlib.import_module(f"compat_tests.bench.{WITH_TORCH}")
+    ray.init(
+        include_dashboard=False,
+        log_to_driver=False,
+        object_store_memory=int(os.environ[STORE_VARIABLE]),
+    )
+    for key in keys:
         run(key)
     ray.shutdown()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

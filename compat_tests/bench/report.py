@@ -1,87 +1,111 @@
-"""The tables that `make bench` prints."""
+"""The tables that `make bench` prints, and the one in Markdown."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from compat_tests.bench.results import Result
+from compat_tests.bench.figures import Spread, number, short
+from compat_tests.bench.others import BY
+from compat_tests.bench.results import SHOWN, STATES, Part, Result
+from compat_tests.harness.systems import System
 
-
-def number(value: float | None) -> str:
-    """Three significant digits or so, with thousands separated."""
-    if value is None:
-        return "-"
-    if value == float("inf"):
-        return "inf"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+COLOURS = {"reached": "green", "below": "yellow", "slower": "red", "failed": "red"}
+TITLES = {"quiet": "raymesh beside Ray", "busy": "the same with 8 busy processes beside"}
 
 
-def _mark(result: Result) -> str:
-    if result.reached is None:
-        return "[red]failed[/]" if result.failures else ""
-    if result.reached:
-        return "[green]reached[/]"
-    assert result.ratio is not None
-    return "[yellow]below goal[/]" if result.ratio >= 1 else "[red]slower[/]"
+def spread_text(spread: Spread | None) -> str:
+    """The range, where there is one."""
+    if spread is None or spread.low == spread.high:
+        return ""
+    ends = ("no bound" if math.isinf(end) else short(end) for end in (spread.low, spread.high))
+    return " .. ".join(ends)
 
 
-def results_table(results: Sequence[Result], *, title: str) -> Table:
-    """Row by row: both medians, the ratio and its goal."""
-    table = Table(title=title, title_justify="left")
+def results_table(part: Part) -> Table:
+    """Row by row: both medians with lowest and highest, the ratio and its goal."""
+    table = Table(title=TITLES[part.load], title_justify="left")
     table.add_column("row")
-    for heading in ("Ray", "raymesh", "unit", "ratio", "goal"):
-        table.add_column(heading, justify="left" if heading == "unit" else "right")
-    table.add_column("")
-    group = None
-    for result in results:
+    for heading in ("Ray", "min .. max", "raymesh", "min .. max", "unit"):
+        table.add_column(heading, justify="left" if heading == "unit" else "right", no_wrap=True)
+    for heading in ("ratio", "min .. max", "goal"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    group, remarks = None, []
+    for result in part.results:
         if group not in (None, result.row.group):
             table.add_section()
         group = result.row.group
-        ray, raymesh = result.medians
+        mark = ""
+        for remark in result.remarks:
+            remarks.append(remark)
+            mark += f" [{len(remarks)}]"
+        cells = []
+        for system in SHOWN:
+            spread = result.spread(system)
+            cells += [number(spread.median if spread else None), spread_text(spread)]
         table.add_row(
-            result.row.name,
-            number(ray),
-            number(raymesh),
+            escape(result.row.name + mark),
+            *cells,
             result.row.unit,
-            f"{number(result.ratio)}x" if result.ratio is not None else "-",
+            result.ratio_text,
+            spread_text(result.ratio),
             f"{result.row.goal:g}x" if result.row.goal > 1 else "",
-            _mark(result),
+            Text(STATES[result.state], style=COLOURS.get(result.state, "")),
         )
+    if remarks:
+        lines = (f"[{index}] {text}" for index, text in enumerate(remarks, 1))
+        table.caption = escape("\n".join(lines))
+        table.caption_justify = "left"
     return table
 
 
-def others_table(others: Mapping[str, Any], results: Sequence[Result]) -> Table:
+def others_table(part: Part) -> Table:
     """What a user would otherwise pick, beside raymesh."""
-    ours = {result.row.name: result.medians[1] for result in results}
-    table = Table(title="For orientation", title_justify="left")
+    table = Table(title=f"For orientation ({part.load})", title_justify="left")
     for heading in ("system", "shape"):
         table.add_column(heading)
     for heading in ("per second", "raymesh", "raymesh is ahead by"):
         table.add_column(heading, justify="right")
-    for name, answer in others.items():
-        if answer.get("failure"):
-            table.add_row(name, f"skipped: {answer['failure'].splitlines()[-1][:60]}", "", "", "")
-        for row, values in answer["values"].items():
-            theirs = statistics.median(values)
-            own = ours.get(row)
-            ratio = f"{number(own / theirs)}x" if own else "-"
-            table.add_row(name, row, number(theirs), number(own), ratio)
+    for name, shape, theirs, own, failure in part.others_rows(BY):
+        if theirs is None:
+            table.add_row(name, escape(f"not measured: {failure[:80]}"), "", "", "")
+        else:
+            ahead = f"{number(own / theirs)}x" if own and theirs else "-"
+            table.add_row(name, shape, number(theirs), number(own), ahead)
     return table
 
 
-def print_failures(console: Console, results: Sequence[Result]) -> None:
+def print_failures(console: Console, part: Part) -> None:
     """Say why a row has no figures; once per body."""
     seen = set()
-    for result in results:
+    for result in part.results:
         for system, text in result.failures.items():
             if (result.row.key, system) not in seen:
                 seen.add((result.row.key, system))
-                console.print(f"[red]{result.row.name}[/] failed on {system.value}:")
+                console.print(f"[red]{result.row.name}[/] ({part.load}) on {SHOWN[system]}:")
                 console.print(text.strip()[-1500:], markup=False, highlight=False)
+
+
+def _headline(result: Result) -> bool:
+    return result.row.goal > 1 or "latency" in result.row.group
+
+
+def markdown(part: Part) -> str:
+    """The rows that have a goal, and the latencies, as a table for a README."""
+    lines = ["| measure | Ray 2.60 | raymesh | ratio | goal |", "|---|---|---|---|---|"]
+    for result in filter(_headline, part.results):
+        unit = "/s" if result.row.unit.endswith("s/s") else result.row.unit
+        figures = [
+            f"{number(spread.median)} {unit}" if spread else "-"
+            for spread in (result.spread(System.RAY), result.spread(System.RAYMESH))
+        ]
+        goal = f"{result.row.goal:g}x" if result.row.goal > 1 else ""
+        name = result.row.name.replace(" (Plasma Store)", "")
+        cells = [name, *figures, result.ratio_text, goal]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
