@@ -121,6 +121,9 @@ def run_pass(
         if not answers:
             samples.failures[START] = output
     for session in sessions(keys):
+        if time.perf_counter() > deadline:
+            samples.failures.update(dict.fromkeys(session, pace.out_of_time))
+            continue
         _run_bodies(system, session, samples, number, pace=pace, deadline=deadline)
 
 

@@ -48,7 +48,7 @@ def run(key: str) -> None:
     """Measure one body."""
     meter = Meter(pace.current())
     if time.perf_counter() > float(os.environ[DEADLINE_VARIABLE]):
-        answer(key, meter, f"not begun: the pass had taken {meter.pace.pass_s:g} s")
+        answer(key, meter, meter.pace.out_of_time)
         return
     watchdog = threading.Timer(limit_of(key), _give_up, args=(key, meter))
     watchdog.daemon = True
