@@ -7,6 +7,7 @@ import time
 
 import ray
 
+from compat_tests.bench.actors import Idle
 from compat_tests.bench.bodies import body
 from compat_tests.bench.catalog import CROWD, FAN_OUT, MANY, fan_out
 from compat_tests.bench.meter import Meter
@@ -20,20 +21,14 @@ CROWD_OF = {"raymesh": MANY, "ray": 100}
 into the time that there is."""
 
 
-@ray.remote(num_cpus=0)
-class Member:
-    def value(self):
-        return b"ok"
-
-
 def gather(members: list, count: int, limit_s: float) -> None:
     """Add members until there are `count`, as far as the time allows."""
     end = time.perf_counter() + limit_s
     while len(members) < count and time.perf_counter() < end:
-        new = [Member.remote() for _ in range(min(AT_ONCE, count - len(members)))]
+        new = [Idle.remote() for _ in range(min(AT_ONCE, count - len(members)))]
         try:
             ray.get(
-                [member.value.remote() for member in new], timeout=max(1, end - time.perf_counter())
+                [member.pid.remote() for member in new], timeout=max(1, end - time.perf_counter())
             )
         except ray.exceptions.GetTimeoutError:
             return
@@ -41,7 +36,7 @@ def gather(members: list, count: int, limit_s: float) -> None:
 
 
 def _call_all(members: list) -> None:
-    ray.get([member.value.remote() for member in members])
+    ray.get([member.pid.remote() for member in members])
 
 
 def _fan_out(meter: Meter, count: int, members: list) -> None:
