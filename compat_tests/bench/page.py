@@ -355,14 +355,11 @@ def _row(result: Result) -> str:
 def _method() -> str:
     return (
         "<h2>How</h2><p>Each pass starts both systems anew, one after the other, taking turns in being "
-        "first; every row is measured in each pass. Names and loops are those of <code>ray "
-        "microbenchmark</code> where it has the row, with 1,000 calls in flight; with busy processes "
-        "beside, with a fifth of that. The ratio is the median of the passes' ratios, so what drifts between "
-        "passes drifts for both. Ranges are over all samples. Ray and raymesh run the same program with "
-        "the same size of object store. Memory is the proportional set size, in which a page that "
-        "several processes share counts in parts. Where a system could not do what a row says in the "
-        "time there is, the row says what was measured instead.</p>"
+        "first, and measures every row; those that take long, in every other pass. Names and loops are "
+        "those of <code>ray microbenchmark</code> where it has the row, with 1,000 calls in flight; with "
+        "busy processes beside, with a fifth of that. The ratio is the median of the passes' ratios, so "
+        "what drifts between passes drifts for both. Ranges are over all samples. Ray and raymesh run "
+        "the same program with the same size of object store. Memory is the proportional set size, in "
+        "which a page that several processes share counts in parts. Where a system could not do what a "
+        "row says in the time there is, the row says what was measured instead.</p>"
     )
-
-
-__all__ = ["page"]

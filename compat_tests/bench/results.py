@@ -23,13 +23,13 @@ Passes = Mapping[int, Sequence[float]]
 
 STATES = {
     "ahead": "ahead",
-    "reached": "goal reached",
-    "below": "below goal",
+    "reached": "reached",
+    "below": "below",
     "slower": "slower",
     "failed": "failed",
     "": "",
 }
-"""What has come out for a row."""
+"""What has come out for a row, in the words that stand beside its goal."""
 
 SHOWN = {System.RAY: "Ray", System.RAYMESH: "raymesh"}
 
