@@ -38,8 +38,8 @@ def _handler_class() -> Any:
 
     global _Handler
     if _Handler is None:
-
-        class CurrentStderr(logging.StreamHandler[Any]):
+        # Python 3.10 cannot subscript it.
+        class CurrentStderr(logging.StreamHandler):  # type: ignore[type-arg]
             """Writes to what `sys.stderr` is at the time, as under pytest or in a notebook."""
 
             def emit(self, record: logging.LogRecord) -> None:

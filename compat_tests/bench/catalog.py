@@ -85,6 +85,7 @@ ROWS: list[Row] = [
         "start",
         "s",
         ("init to first result", 20, START),
+        ("import beyond an empty interpreter", 1, START),
         ("process start until imported", 1, START),
         ("process start to first result", 1, START),
     ),

@@ -57,15 +57,16 @@ class CaseSpec:
 def case(function: CaseFunction) -> CaseFunction: ...
 @overload
 def case(
-    *, own_session: bool = ..., timeout_s: float = ...
+    *, own_session: bool = ..., timeout_s: float = ..., since: tuple[int, int] = ...
 ) -> Callable[[CaseFunction], CaseFunction]: ...
 def case(
     function: CaseFunction | None = None,
     *,
     own_session: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    since: tuple[int, int] = (3, 10),
 ) -> Any:
-    """Mark a function as a case."""
+    """Mark a function as a case. `since` is the first Python that it makes sense in (a literal)."""
 
     def mark(marked: CaseFunction) -> CaseFunction:
         spec = CaseSpec(marked.__name__, marked, own_session, timeout_s)

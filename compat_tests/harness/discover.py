@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,15 +48,27 @@ def all_cases() -> list[CaseId]:
     return [found for path in files for found in cases_of(path)]
 
 
-def absent_modules(found: CaseId) -> list[str]:
-    """Modules that a case imports itself, at its first lines, and that are not installed."""
+def absent(found: CaseId) -> list[str]:
+    """What a case needs and is not here: a newer Python, modules that its first lines import."""
     tree = ast.parse(found.path.read_text(encoding="utf-8"))
-    [function] = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == found.name
-    ]
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    [function] = [node for node in functions if node.name == found.name]
     imports = [node for node in function.body if isinstance(node, ast.Import)]
-    names = {alias.name.partition(".")[0] for node in imports for alias in node.names}
-    return sorted(name for name in names - {"ray"} if importlib.util.find_spec(name) is None)
+    names = {alias.name.partition(".")[0] for node in imports for alias in node.names} - {"ray"}
+    lacking = sorted(name for name in names if importlib.util.find_spec(name) is None)
+    since = _since(function)
+    if sys.version_info < since:
+        lacking.append(f"Python {since[0]}.{since[1]}")
+    return lacking
+
+
+def _since(function: ast.FunctionDef) -> tuple[int, int]:
+    for mark in function.decorator_list:
+        for keyword in mark.keywords if isinstance(mark, ast.Call) else ():
+            if keyword.arg == "since":
+                major, minor = ast.literal_eval(keyword.value)
+                return major, minor
+    return 3, 10
 
 
 def title_of(area: str) -> str:

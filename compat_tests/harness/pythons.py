@@ -139,7 +139,12 @@ def main(arguments: list[str]) -> int:
             continue
         print(f"== Python {version}: {python}", flush=True)
         with tempfile.TemporaryDirectory(prefix=f"raymesh-python{version}-") as folder:
-            verdicts[version] = "passed" if test(python, Path(folder), rest) else "FAILED"
+            try:
+                passed = test(python, Path(folder), rest)
+            except subprocess.CalledProcessError as error:
+                print(error)
+                passed = False
+            verdicts[version] = "passed" if passed else "FAILED"
     for version, verdict in verdicts.items():
         print(f"Python {version}: {verdict}")
     return 0 if "FAILED" not in verdicts.values() else 1

@@ -264,15 +264,11 @@ def error_of_a_class_that_cannot_be_subclassed(record: Record) -> None:
         ray.get(stop.remote())
 
 
-@case
+@case(since=(3, 11))
 def exception_group(record: Record) -> None:
-    group_class = getattr(builtins, "ExceptionGroup", None)
-    if group_class is None:  # Python 3.10
-        return
-
     @ray.remote
     def group():
-        raise group_class("several", [ValueError("a"), KeyError("b")])
+        raise builtins.ExceptionGroup("several", [ValueError("a"), KeyError("b")])
 
     with record.raises("group", says=["several"]):
         ray.get(group.remote())

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 
 import pytest
 
-HEAVY = ("numpy", "torch", "ray", "click", "rich", "asyncio", "multiprocessing", "psutil")
+HEAVY = (
+    *("numpy", "torch", "ray", "click", "rich", "psutil", "cloudpickle"),
+    *("asyncio", "concurrent", "dataclasses", "inspect", "json", "logging", "multiprocessing"),
+    *("platform", "socket", "ssl", "subprocess", "traceback", "uuid"),
+)
+"""What `import raymesh` leaves to the programs that use it: it is to take no longer than a moment."""
+
+OF_PYTHON = ("pickle", "struct", "threading", "re", "typing")
+"""Modules of the standard library that raymesh imports and that have compiled parts."""
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -21,6 +30,21 @@ def test_import_brings_in_nothing_heavy() -> None:
     done = run("-c", code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_import_loads_no_library_beside_its_own() -> None:
+    """Not CUDA, not RDMA, nothing that a machine may lack: what more is needed is opened at run time."""
+    code = (
+        "import sys\n"
+        "mapped = lambda: {l.split()[-1] for l in open('/proc/self/maps') if '.so' in l}\n"
+        f"for name in {OF_PYTHON!r}: __import__(name)\n"
+        "before = mapped()\n"
+        "import raymesh\n"
+        "print([p.rpartition('/')[2].partition('.')[0] for p in sorted(mapped() - before)])"
+    )
+    done = run("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert set(ast.literal_eval(done.stdout)) <= {"_native", "libgcc_s"}
 
 
 def test_import_starts_no_thread_and_no_process() -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from compat_tests.harness.discover import CaseId, absent_modules, all_cases
+from compat_tests.harness.discover import CaseId, absent, all_cases
 from compat_tests.harness.run import RAY_IS_HERE, FileAnswers, ray_answers, run_cases
 from compat_tests.harness.systems import System
 from compat_tests.harness.verdict import judge
@@ -41,8 +41,8 @@ def side_by_side(request: pytest.FixtureRequest) -> SideBySide:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("found", all_cases(), ids=str)
 def test_answers_as_ray(side_by_side: SideBySide, found: CaseId) -> None:
-    if absent := absent_modules(found):
-        pytest.skip(f"needs {', '.join(absent)}")
+    if lacking := absent(found):
+        pytest.skip(f"needs {', '.join(lacking)}")
     theirs, ours = side_by_side.area(found.area)
     if not RAY_IS_HERE and found.name not in theirs.answers:
         pytest.skip(

@@ -12,6 +12,7 @@ from typing import Any
 
 from raymesh import _native
 from raymesh._actor_meta import read_class
+from raymesh._worker import thread_pools
 
 current_call: ContextVar[int] = ContextVar("raymesh_call", default=0)
 """Token of the call that an asyncio task works for."""
@@ -54,9 +55,14 @@ def run(actor: _native.Construction, max_concurrency: int) -> bool:
     if mode == "threads":
         for number in range(1, max_concurrency):
             threading.Thread(
-                target=_native.serve, name=f"raymesh-call-{number}", daemon=True
+                target=_serve_calls, name=f"raymesh-call-{number}", daemon=True
             ).start()
     return True
+
+
+def _serve_calls() -> None:
+    thread_pools.start_thread()
+    _native.serve()
 
 
 class _Selector(selectors.EpollSelector):

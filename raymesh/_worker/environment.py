@@ -7,10 +7,11 @@ As in Ray: `OMP_NUM_THREADS` follows `num_cpus` unless the user has set it, and
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
-_user_threads = "OMP_NUM_THREADS" in os.environ
+from raymesh._worker import thread_pools
+
+_user_threads = thread_pools.VARIABLE in os.environ
 _user_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
@@ -18,11 +19,8 @@ def apply(num_cpus: float, gpus: Sequence[int]) -> None:
     """Set the environment for work with `num_cpus` cores and the GPUs of these numbers."""
     if not _user_threads:
         threads = max(1, int(num_cpus))
-        os.environ["OMP_NUM_THREADS"] = str(threads)
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            # Imported ahead: it has read the variable already.
-            torch.set_num_threads(threads)
+        os.environ[thread_pools.VARIABLE] = str(threads)
+        thread_pools.follow(threads)
     if os.environ.get("RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"):
         return
     if gpus:

@@ -13,10 +13,12 @@ import sys
 import threading
 from collections.abc import Callable
 
+from raymesh._worker import thread_pools
+
 
 def run(modules: list[str], send: Callable[[bytes], None]) -> None:
     """Import ``modules``, reporting as ``zygote`` describes."""
-    with _Silence():
+    with _Silence(), thread_pools.loading_ahead():
         for module in modules:
             if module in sys.modules:
                 continue
