@@ -12,6 +12,7 @@ __all__ = [
     "AsyncCalls",
     "Completions",
     "Construction",
+    "Definition",
     "Function",
     "Method",
     "ObjectRef",
@@ -141,13 +142,19 @@ def wait(
     """``(ready, not_ready)``, each in the order of ``refs``; len(ready) <= num_returns."""
 
 @final
+class Definition:
+    """A function or class of the program, made known to the cluster as long as this object, or a call, needs it."""
+
+    def __new__(cls, pickled: bytes, name: str) -> Definition:
+        """``pickled`` is the cloudpickled function or class; ``name`` its name for people."""
+
+@final
 class Function:
     """A remote function with its options, ready to be called."""
 
     def __new__(
         cls,
-        pickled: bytes,
-        name: str,
+        definition: Definition,
         *,
         num_returns: int,
         resources: dict[str, float],
@@ -155,7 +162,7 @@ class Function:
         retry_exceptions: bool | tuple[type[BaseException], ...],
         task_name: str,
     ) -> Function:
-        """``pickled`` is the cloudpickled function; ``name`` its qualified name; ``task_name`` what the user sees."""
+        """``task_name`` is what the user sees."""
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Submit. Returns an ObjectRef, a list of them (num_returns > 1), or None (num_returns == 0)."""
@@ -166,8 +173,7 @@ class Actor:
 
     @staticmethod
     def create(
-        pickled: bytes,
-        class_name: str,
+        definition: Definition,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         *,
@@ -177,9 +183,7 @@ class Actor:
         namespace: str,
         detached: bool,
         max_restarts: int,
-        max_task_retries: int,
         max_concurrency: int,
-        is_async: bool,
         handle: bytes,
     ) -> Actor:
         """Create an actor. ``handle`` is what ``find`` returns to others (opaque).
@@ -189,7 +193,10 @@ class Actor:
 
     @staticmethod
     def find(name: str, namespace: str) -> tuple[Actor, bytes]:
-        """The live actor of that name and its ``handle`` bytes. Raises ValueError naming the namespaces that have it."""
+        """A counted handle of the live actor of that name, and its ``handle`` bytes.
+
+        Raises ValueError naming the namespaces that have it.
+        """
 
     @staticmethod
     def list_named(all_namespaces: bool) -> list[dict[str, str]]: ...

@@ -29,7 +29,7 @@ class ActorClass:
         self._class = cls
         self._default_options = options
         self._meta_of_class: ClassMeta | None = None
-        self._pickled: bytes | None = None
+        self._definition: _native.Definition | None = None
         self._handle_metas: dict[int, HandleMeta] = {}
         self.__name__ = cls.__name__
         self.__qualname__ = cls.__qualname__
@@ -118,11 +118,12 @@ class ActorClass:
                 f"Can't instantiate abstract class {self._class.__name__} with abstract "
                 f"method{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}"
             )
-        if self._pickled is None:
+        if self._definition is None:
             from raymesh._pickling import dump_definition
 
             full_name = f"{self._class.__module__}.{self._class.__qualname__}"
-            self._pickled = dump_definition(self._class, "actor class", full_name)
+            pickled = dump_definition(self._class, "actor class", full_name)
+            self._definition = _native.Definition(pickled, self._class.__name__)
         _preload.update()
         resources, placement = _options.actor_resources(options)
         retries = options.get("max_task_retries") or 0
@@ -132,8 +133,7 @@ class ActorClass:
             self._handle_metas[retries] = handle_meta
         try:
             native = _native.Actor.create(
-                self._pickled,
-                self._class.__name__,
+                self._definition,
                 args,
                 kwargs,
                 resources=resources,
@@ -142,9 +142,7 @@ class ActorClass:
                 namespace=namespace,
                 detached=options.get("lifetime") == "detached",
                 max_restarts=options.get("max_restarts") or 0,
-                max_task_retries=retries,
                 max_concurrency=options.get("max_concurrency") or 0,
-                is_async=meta.is_async,
                 handle=handle_meta.data,
             )
         except ValueError as error:

@@ -22,32 +22,78 @@ _MOST_VARIANTS = 64
 """How many results of `options` are kept for use again."""
 
 
-class RemoteFunction:
-    """A function that `.remote(...)` runs in another process."""
+class _Source:
+    """A function as it was written, and what was found out about it: common to all its options."""
 
-    remote: Callable[..., Any]
-    """Submits a call; returns an ObjectRef, a list of them (num_returns > 1), or None (0)."""
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self.is_generator = bool(function.__code__.co_flags & _GENERATOR)
+        self._definition: _native.Definition | None = None
+        self._signature: Signature | None = None
+
+    def submitter(self, options: dict[str, Any]) -> Callable[..., Any]:
+        """What submits calls with these options."""
+        _options.require_known(options)
+        num_returns = options.get("num_returns")
+        if num_returns in ("streaming", "dynamic") or (num_returns is None and self.is_generator):
+            raise not_yet(
+                f"calling the generator {self.name} as a task",
+                "return a list, or give num_returns=n to get its n items as n references",
+            )
+        _state.ensure_running()
+        if self._signature is None:
+            self._signature = Signature.of(self.function)
+        if self._definition is None:
+            from raymesh._pickling import dump_definition
+
+            pickled = dump_definition(self.function, "function", self.name)
+            self._definition = _native.Definition(pickled, self.name)
+        _preload.update()
+        retries = options.get("max_retries")
+        native = _native.Function(
+            self._definition,
+            num_returns=1 if num_returns is None else num_returns,
+            resources=_options.task_resources(options),
+            max_retries=_default_retries() if retries is None else retries,
+            retry_exceptions=retryable(options.get("retry_exceptions", False)),
+            # The usual name needs no bytes in the calls.
+            task_name=options.get("name") or self.name,
+        )
+        return checked(native.remote, self._signature)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Source, (self.function,)
+
+
+class RemoteFunction:
+    """A function that `.remote(...)` runs in another process.
+
+    Nothing that it holds refers back to it: when its last user lets go of it, it goes at once, and so
+    does what it captured, here and in the cluster.
+    """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        flags = function.__code__.co_flags
-        if flags & _COROUTINE:
+        if function.__code__.co_flags & _COROUTINE:
             raise ValueError(
                 "'async def' should not be used for remote tasks. You can wrap the async function "
                 "with `asyncio.run(f())`, or make it a method of an actor."
             )
-        _check_returns(options, bool(flags & _GENERATOR))
+        self._source = _Source(function)
+        _check_returns(options, self._source.is_generator)
         self._function = function
         self._default_options = options
-        self._is_generator = bool(flags & _GENERATOR)
-        self._function_name = f"{function.__module__}.{function.__qualname__}"
         self._variants: dict[Any, FunctionWithOptions] = {}
-        self._pickled: bytes | None = None
-        self._signature: Signature | None = None
         self.__name__ = function.__name__
         self.__qualname__ = function.__qualname__
         self.__module__ = function.__module__
         self.__doc__ = function.__doc__
-        self.remote = self._first_call
+
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Submits a call; returns an ObjectRef, a list of them (num_returns > 1), or None (0)."""
+        # From the next call on this is found in the instance first.
+        self.__dict__["remote"] = submit = self._source.submitter(self._default_options)
+        return submit(*args, **kwargs)
 
     def options(self, **task_options: Any) -> FunctionWithOptions:
         """The same function with other options."""
@@ -65,51 +111,14 @@ class RemoteFunction:
         return known
 
     def _with_options(self, task_options: dict[str, Any]) -> FunctionWithOptions:
-        _options.check_task(task_options, in_options=True)
-        merged = merge(self._default_options, task_options)
-        _check_returns(merged, self._is_generator)
-        return FunctionWithOptions(self, merged)
+        return FunctionWithOptions(self._source, self._default_options).options(**task_options)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a task graph."""
         raise not_yet("bind()", "call .remote() and pass the references on")
 
-    def _first_call(self, /, *args: Any, **kwargs: Any) -> Any:
-        self.remote = self._submitter(self._default_options)
-        return self.remote(*args, **kwargs)
-
-    def _submitter(self, options: dict[str, Any]) -> Callable[..., Any]:
-        """What submits calls with these options."""
-        _options.require_known(options)
-        num_returns = options.get("num_returns")
-        if num_returns in ("streaming", "dynamic") or (num_returns is None and self._is_generator):
-            raise not_yet(
-                f"calling the generator {self._function_name} as a task",
-                "return a list, or give num_returns=n to get its n items as n references",
-            )
-        _state.ensure_running()
-        if self._signature is None:
-            self._signature = Signature.of(self._function)
-        if self._pickled is None:
-            from raymesh._pickling import dump_definition
-
-            self._pickled = dump_definition(self._function, "function", self._function_name)
-        _preload.update()
-        retries = options.get("max_retries")
-        native = _native.Function(
-            self._pickled,
-            self._function_name,
-            num_returns=1 if num_returns is None else num_returns,
-            resources=_options.task_resources(options),
-            max_retries=_default_retries() if retries is None else retries,
-            retry_exceptions=retryable(options.get("retry_exceptions", False)),
-            # The usual name needs no bytes in the calls.
-            task_name=options.get("name") or self._function_name,
-        )
-        return checked(native.remote, self._signature)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = self._function_name
+        name = self._source.name
         raise TypeError(
             "Remote functions cannot be called directly. "
             f"Instead of running '{name}()', try '{name}.remote()'."
@@ -122,30 +131,28 @@ class RemoteFunction:
 class FunctionWithOptions:
     """What `RemoteFunction.options` returns; keeps its native function between calls."""
 
-    remote: Callable[..., Any]
-
-    def __init__(self, function: RemoteFunction, options: dict[str, Any]) -> None:
-        self._remote_function = function
+    def __init__(self, source: _Source, options: dict[str, Any]) -> None:
+        self._source = source
         self._options = options
-        self.remote = self._first_call
 
-    def _first_call(self, /, *args: Any, **kwargs: Any) -> Any:
-        self.remote = self._remote_function._submitter(self._options)
-        return self.remote(*args, **kwargs)
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Submits a call, as `RemoteFunction.remote` does."""
+        self.__dict__["remote"] = submit = self._source.submitter(self._options)
+        return submit(*args, **kwargs)
 
     def options(self, **task_options: Any) -> FunctionWithOptions:
         """The same function with other options."""
         _options.check_task(task_options, in_options=True)
         merged = merge(self._options, task_options)
-        _check_returns(merged, self._remote_function._is_generator)
-        return FunctionWithOptions(self._remote_function, merged)
+        _check_returns(merged, self._source.is_generator)
+        return FunctionWithOptions(self._source, merged)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """A node of a task graph."""
-        return self._remote_function.bind(*args, **kwargs)
+        raise not_yet("bind()", "call .remote() and pass the references on")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FunctionWithOptions, (self._remote_function, self._options)
+        return FunctionWithOptions, (self._source, self._options)
 
 
 def checked(remote: Callable[..., Any], signature: Signature) -> Callable[..., Any]:

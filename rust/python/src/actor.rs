@@ -13,12 +13,13 @@ use raymesh_wire::control::{ActorInfo, ActorSpec};
 use raymesh_wire::{ActorId, FromController, ObjectId, ToController, Value};
 
 use crate::call;
+use crate::definition::Definition;
 use crate::errors::Failure;
-use crate::function::{Body, call_options, returned};
+use crate::function::{call_options, returned};
 use crate::object_ref::{decode_id, encode_id, note_pickled};
 use crate::session::{self, Session};
 
-/// A handle: counted (it keeps the actor alive) or not (found by name, or the actor's own).
+/// A handle: counted (it keeps the actor alive) or not (the actor's own).
 #[pyclass(frozen, module = "raymesh._native", weakref)]
 pub(crate) struct Actor {
     id: ActorId,
@@ -35,6 +36,15 @@ impl Drop for Actor {
 }
 
 impl Actor {
+    /// Takes over the hold that came with the answer. The actor's own handle must not keep it alive.
+    fn found(id: ActorId, session: &Session) -> Self {
+        let counted = crate::context::actor().is_none_or(|(own, _)| own != id);
+        if !counted {
+            session.proc.release(Process::actor_handle(id));
+        }
+        Self { id, counted, proc: Arc::clone(&session.proc) }
+    }
+
     pub(crate) const fn uncounted(id: ActorId, proc: Arc<Proc>) -> Self {
         Self { id, counted: false, proc }
     }
@@ -45,13 +55,12 @@ type Amounts = std::collections::BTreeMap<String, f64>;
 #[pymethods]
 impl Actor {
     #[staticmethod]
-    #[pyo3(signature = (pickled, class_name, args, kwargs, *, resources, placement, name, namespace, detached,
-        max_restarts, max_task_retries, max_concurrency, is_async, handle))]
-    #[allow(clippy::too_many_arguments, unused_variables)]
+    #[pyo3(signature = (definition, args, kwargs, *, resources, placement, name, namespace, detached,
+        max_restarts, max_concurrency, handle))]
+    #[allow(clippy::too_many_arguments)]
     fn create(
         py: Python<'_>,
-        pickled: &Bound<'_, PyBytes>,
-        class_name: &str,
+        definition: &Bound<'_, Definition>,
         args: &Bound<'_, PyTuple>,
         kwargs: &Bound<'_, PyDict>,
         resources: Amounts,
@@ -60,14 +69,12 @@ impl Actor {
         namespace: String,
         detached: bool,
         max_restarts: i64,
-        max_task_retries: i64,
         max_concurrency: u32,
-        is_async: bool,
         handle: &Bound<'_, PyBytes>,
     ) -> PyResult<Self> {
         let session = session::ensure(py)?;
-        let body = Body::new(class_name, pickled.as_bytes());
-        body.publish(&session);
+        let definition = definition.get();
+        definition.publish(&session);
         let (arguments, _held) = call::pack(py, &session, args, Some(kwargs))?;
         let named = !name.is_empty();
         let namespace = if namespace.is_empty() { session.namespace.read().clone() } else { namespace };
@@ -75,8 +82,8 @@ impl Actor {
         let spec = ActorSpec {
             actor,
             job: session.job,
-            class: body.id,
-            class_name: class_name.to_owned(),
+            class: definition.id,
+            class_name: definition.name().to_owned(),
             args: Value::Inline(Bytes::new()),
             args_object: None,
             deps: Vec::new(),
@@ -113,7 +120,7 @@ impl Actor {
         match found {
             Ok(info) => {
                 let handle = PyBytes::new(py, &info.handle).unbind();
-                Ok((Self::uncounted(info.actor, Arc::clone(&session.proc)), handle))
+                Ok((Self::found(info.actor, &session), handle))
             }
             Err(missing) => {
                 let mut text = format!(

@@ -4,73 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use foldhash::HashMap;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use raymesh_core::process::{Flag, TaskSpec};
-use raymesh_wire::{Call, CallTarget, FunctionId, ResourceSet};
+use raymesh_wire::{Call, CallTarget, ResourceSet};
 
 use crate::call;
+use crate::definition::{Definition, split};
 use crate::object_ref::ObjectRef;
 use crate::session::{self, Session};
 
-/// Names of the functions that this process has submitted, for its messages.
-static NAMES: Mutex<Option<HashMap<FunctionId, Box<str>>>> = Mutex::new(None);
-
-/// The name of a function that this process has submitted.
-pub(crate) fn name_of(id: FunctionId) -> String {
-    NAMES
-        .lock()
-        .as_ref()
-        .and_then(|names| names.get(&id))
-        .map_or_else(|| "unknown".to_owned(), ToString::to_string)
+/// The name of a function by what was made known of it.
+pub(crate) fn name_in(body: &[u8]) -> &str {
+    split(body).map_or("unknown", |(name, _)| name)
 }
 
 /// What people call a task that this process has submitted: as they wrote it, without its module.
-pub(crate) fn task_name(call: &Call) -> String {
+pub(crate) fn task_name(call: &Call, body: &[u8]) -> String {
     match &call.target {
         CallTarget::Method { name, .. } => name.clone(),
-        CallTarget::Function { function, .. } => match crate::worker::options_name(call) {
+        CallTarget::Function { .. } => match crate::worker::options_name(call) {
             Some(name) => name.to_owned(),
-            None => name_of(*function).rsplit('.').next().unwrap_or_default().to_owned(),
+            None => name_in(body).rsplit('.').next().unwrap_or_default().to_owned(),
         },
-    }
-}
-
-/// A function's or class's body as the cluster keeps it: its name, then the pickle.
-pub(crate) struct Body {
-    pub(crate) id: FunctionId,
-    bytes: Bytes,
-    /// The session that has it, by address: a new session must be told again.
-    known_to: AtomicU64,
-}
-
-impl Body {
-    pub(crate) fn new(name: &str, pickled: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(4 + name.len() + pickled.len());
-        bytes.extend((name.len() as u32).to_le_bytes());
-        bytes.extend(name.as_bytes());
-        bytes.extend(pickled);
-        let id = FunctionId(xxhash_rust::xxh3::xxh3_128(&bytes).to_le_bytes());
-        NAMES.lock().get_or_insert_default().insert(id, Box::from(name));
-        Self { id, bytes: Bytes::from(bytes), known_to: AtomicU64::new(0) }
-    }
-
-    /// Makes the body known to the session's cluster, once.
-    pub(crate) fn publish(&self, session: &Arc<Session>) {
-        let generation = session.generation;
-        if self.known_to.swap(generation, Ordering::Relaxed) != generation {
-            session.proc.put_function(self.id, self.bytes.clone());
-        }
-    }
-
-    /// Splits a body into name and pickle.
-    pub(crate) fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
-        let (len, rest) = bytes.split_at_checked(4)?;
-        let len = u32::from_le_bytes(len.try_into().ok()?) as usize;
-        let (name, pickled) = rest.split_at_checked(len)?;
-        Some((std::str::from_utf8(name).ok()?, pickled))
     }
 }
 
@@ -115,7 +71,7 @@ pub(crate) fn returned(py: Python<'_>, session: &Session, mut flags: Vec<Arc<Fla
 
 #[pyclass(frozen, module = "raymesh._native")]
 pub(crate) struct Function {
-    body: Body,
+    definition: Py<Definition>,
     num_returns: u32,
     resources: ResourceSet,
     max_retries: i32,
@@ -127,25 +83,24 @@ pub(crate) struct Function {
 #[pymethods]
 impl Function {
     #[new]
-    #[pyo3(signature = (pickled, name, *, num_returns, resources, max_retries, retry_exceptions, task_name))]
+    #[pyo3(signature = (definition, *, num_returns, resources, max_retries, retry_exceptions, task_name))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
-        pickled: &Bound<'_, PyBytes>,
-        name: &str,
+        definition: Py<Definition>,
         num_returns: u32,
         resources: std::collections::BTreeMap<String, f64>,
         max_retries: i32,
         retry_exceptions: &Bound<'_, PyAny>,
         task_name: &str,
     ) -> PyResult<Self> {
-        let task_name = if task_name == name { "" } else { task_name };
+        let task_name = if task_name == definition.get().name() { "" } else { task_name };
         Ok(Self {
-            body: Body::new(name, pickled.as_bytes()),
+            options: call_options(py, retry_exceptions, task_name)?,
+            definition,
             num_returns,
             resources: session::resource_set(resources),
             max_retries,
-            options: call_options(py, retry_exceptions, task_name)?,
             shape: AtomicU64::new(u64::MAX),
         })
     }
@@ -158,11 +113,12 @@ impl Function {
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
         let session = session::ensure(py)?;
-        self.body.publish(&session);
+        let definition = self.definition.get();
+        definition.publish(&session);
         let shape = self.shape(&session);
         let (arguments, _held) = call::pack(py, &session, args, kwargs)?;
         let spec = TaskSpec {
-            function: self.body.id,
+            function: definition.id,
             arguments,
             num_returns: self.num_returns,
             shape,

@@ -1,7 +1,8 @@
 //! `raymesh._native`: Python classes around the runtime. Converts and forwards; no policy.
 //!
 //! - [`session`]: the runtime of this process, as driver or worker.
-//! - [`object_ref`], [`function`], [`actor`]: the classes that users hold.
+//! - [`object_ref`], [`function`], [`actor`]: the classes that users hold. [`definition`]: what functions and
+//!   actors are made of; [`loaded`]: those of others.
 //! - [`call`]: arguments to a call and back. [`frame`]: values to bytes and back; [`view`]: shared
 //!   memory as a Python buffer.
 //! - [`objects`]: get, put, wait. [`aio`]: completion for event loops and futures.
@@ -20,10 +21,12 @@ mod call;
 mod cluster;
 mod construction;
 mod context;
+mod definition;
 mod errors;
 mod frame;
 mod function;
 mod hooks;
+mod loaded;
 mod object_ref;
 mod objects;
 mod session;
@@ -48,6 +51,8 @@ mod _native {
     use super::construction::Construction;
     #[pymodule_export]
     use super::context::context;
+    #[pymodule_export]
+    use super::definition::Definition;
     #[pymodule_export]
     use super::function::Function;
     #[pymodule_export]

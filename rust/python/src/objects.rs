@@ -70,8 +70,8 @@ fn timed_out(py: Python<'_>, session: &Session, flags: &[Arc<Flag>], timeout: Op
 
 fn describe(awaited: &Awaited) -> String {
     match awaited {
-        Awaited::Function { function, standing } => {
-            format!("Waiting for task {}. {standing}", crate::function::name_of(*function))
+        Awaited::Function { body, standing } => {
+            format!("Waiting for task {}. {standing}", crate::function::name_in(body))
         }
         Awaited::Method { actor, method, standing } => {
             let id = raymesh_wire::ids::hex(&actor.to_ray_bytes(session::job()));

@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use foldhash::HashMap;
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PySystemExit, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,18 +22,13 @@ use raymesh_wire::{
 
 use crate::construction::{become_actor, class_name, forget_instance, instance, method, method_name};
 use crate::context::{self, Running};
+use crate::definition::split;
 use crate::errors::os_error;
-use crate::function::Body;
 use crate::hooks::hooks;
+use crate::loaded::{self, Named};
 use crate::object_ref::{Held, capture};
 use crate::session::{self, Session};
 use crate::{call, frame};
-
-/// A callable and its name.
-type Named = (Py<PyAny>, Arc<str>);
-
-/// Pickled functions that were called here, by id.
-static FUNCTIONS: Mutex<Option<HashMap<FunctionId, Named>>> = Mutex::new(None);
 
 /// Becomes the worker `proc_id`: runs calls until asked to end. Answers the exit code.
 #[pyfunction]
@@ -210,16 +204,16 @@ pub(crate) fn apply_environment(py: Python<'_>, resources: &ResourceSet, gpus: &
 }
 
 pub(crate) fn load_function(py: Python<'_>, session: &Session, id: FunctionId) -> PyResult<Named> {
-    if let Some((callable, name)) = FUNCTIONS.lock().get_or_insert_default().get(&id) {
-        return Ok((callable.clone_ref(py), Arc::clone(name)));
+    if let Some(named) = loaded::get(py, id) {
+        return Ok(named);
     }
     let answer = crate::actor::ask(py, session, |request| ToController::GetFunction { request, id })?;
     let FromController::Function { body, .. } = answer else { return Err(crate::actor::unexpected()) };
-    let (name, pickled) = Body::split(&body).ok_or_else(frame::damaged)?;
+    let (name, pickled) = split(&body).ok_or_else(frame::damaged)?;
     let loads = py.import("raymesh._serialization")?.getattr("load_definition")?;
     let callable = loads.call1((PyBytes::new(py, pickled), name))?.unbind();
     let name: Arc<str> = Arc::from(name);
-    FUNCTIONS.lock().get_or_insert_default().insert(id, (callable.clone_ref(py), Arc::clone(&name)));
+    loaded::insert(id, (callable.clone_ref(py), Arc::clone(&name)), body.len());
     Ok((callable, name))
 }
 
@@ -360,13 +354,10 @@ pub(crate) fn error_value(
 
 pub(crate) fn call_name(call: &Call) -> String {
     match &call.target {
-        CallTarget::Function { function, .. } => FUNCTIONS
-            .lock()
-            .as_ref()
-            .and_then(|known| {
-                known.get(function).map(|(_, name)| name.rsplit('.').next().unwrap_or(name).to_owned())
-            })
-            .unwrap_or_else(|| "function".to_owned()),
+        CallTarget::Function { function, .. } => match loaded::name_of(*function) {
+            Some(name) => name.rsplit('.').next().unwrap_or(&name).to_owned(),
+            None => "function".to_owned(),
+        },
         CallTarget::Method { name, .. } => match class_name() {
             Some(class) => format!("{}.{name}", class.rsplit('.').next().unwrap_or(&class)),
             None => name.clone(),

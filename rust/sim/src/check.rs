@@ -97,6 +97,9 @@ impl World {
             if node.frame.is_some() {
                 return Err(format!("{id:?} still runs something: {:?}", node.frame));
             }
+            if node.loading.is_some() {
+                return Err(format!("{id:?} never gets {:?}", node.loading));
+            }
             if exact && node.process.object_count() > 0 {
                 let count = node.process.object_count();
                 return Err(format!(
@@ -117,6 +120,7 @@ impl World {
             (_, 0, _) if !exact => return Ok(()),
             remains => return Err(format!("leases, waiters, actors remain: {remains:?}")),
         }
+        self.check_definitions()?;
         self.check_agreement()?;
         self.check_available()
     }
@@ -183,7 +187,7 @@ impl World {
             return Err(format!("{id:?} has outlived its job"));
         }
         match self.controller.remains() {
-            (0, 0, 0) => Ok(()),
+            (0, 0, 0) => self.check_definitions(),
             remains => Err(format!("leases, waiters, actors remain after all: {remains:?}")),
         }
     }

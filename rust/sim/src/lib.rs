@@ -4,6 +4,7 @@
 //! - [`world`]: the clock, the network, and who is there.
 //! - [`node`]: controller, hosts and processes as the world sees them: events in, effects out.
 //! - [`program`]: what the user code in drivers, tasks and actors does, at random.
+//! - [`definitions`]: functions and classes. [`names`]: actors found by name.
 //! - [`payload`]: what values and calls contain.
 //! - [`check`]: what must hold at all times, and at the end.
 //! - [`rng`]: randomness from a seed, the same on every machine.
@@ -17,6 +18,8 @@
 //! **news of a process's death comes after what the process has sent** to the receiver of the news.
 
 pub mod check;
+pub mod definitions;
+pub mod names;
 pub mod node;
 pub mod payload;
 pub mod program;

@@ -5,9 +5,11 @@ use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
 use raymesh_core::process::{Effect, Lookup, Process};
 use raymesh_wire::control::{ActorSpec, Death, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
-    ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, Quantity, ResourceSet, ToController,
+    ActorId, FromController, FunctionId, HostId, JobId, Message, ObjectId, ProcId, Quantity, ResourceSet,
+    ToController,
 };
 
+use crate::definitions::Loading;
 use crate::program::{Frame, Ref};
 use crate::world::{Happening, MICRO, MILLI, Node, Packet, SECOND, World};
 
@@ -37,6 +39,10 @@ pub struct ProcNode {
     pub actor: Option<ActorId>,
     /// What the actor keeps between calls.
     pub stash: Vec<Ref>,
+    /// Functions and classes that the program holds until nothing runs any more.
+    pub defined: Vec<FunctionId>,
+    /// What waits for its function or class.
+    pub loading: Option<Loading>,
     /// Asked to end.
     pub exit: Option<ExitReason>,
 }
@@ -87,6 +93,8 @@ impl World {
             frame: None,
             actor: None,
             stash: Vec::new(),
+            defined: Vec::new(),
+            loading: None,
             exit: None,
         }
     }
@@ -404,12 +412,17 @@ impl World {
     }
 
     fn answer(&mut self, id: ProcId, answer: FromController) {
-        if let FromController::StartActor { spec, restarts, .. } = answer {
-            self.construct(id, &spec, restarts);
+        match answer {
+            FromController::StartActor { spec, restarts, .. } => {
+                self.load(id, Loading::Construction { spec, restarts });
+            }
+            FromController::Function { .. } => self.loaded(id, &answer),
+            FromController::ActorFound { found: Ok(info), .. } => self.found(id, &info),
+            _ => {}
         }
     }
 
-    fn construct(&mut self, id: ProcId, spec: &ActorSpec, restarts: u32) {
+    pub fn construct(&mut self, id: ProcId, spec: &ActorSpec, restarts: u32) {
         self.with_process(id, |process, _, effects| process.hold_arguments(spec, effects));
         let seed = crate::payload::seed_of(&spec.handle).wrapping_add(u64::from(restarts));
         let Some(node) = self.procs.get_mut(&id) else { return };
@@ -422,13 +435,14 @@ impl World {
     /// Asked to end, once what runs is over.
     pub fn exit(&mut self, id: ProcId, reason: ExitReason) {
         let Some(node) = self.procs.get_mut(&id) else { return };
-        if reason == ExitReason::Retired && (node.process.object_count() > 0 || node.frame.is_some()) {
+        let busy = node.frame.is_some() || node.loading.is_some();
+        if reason == ExitReason::Retired && (node.process.object_count() > 0 || busy) {
             let pid = node.pid;
             self.send(Node::Proc(id), Node::Host(id.host()), Packet::Hello { pid });
             return;
         }
         node.exit = Some(reason);
-        if node.frame.is_none() {
+        if !busy {
             self.die(id, DeathCause::Exited { code: 0 });
         }
     }

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use raymesh_core::process::{ActorCallSpec, Arguments, CreateActor, Lookup, Process, TaskSpec};
 use raymesh_wire::control::{ActorSpec, DeathCause};
 use raymesh_wire::{
-    ActorId, Block, Call, ErrorKind, ErrorValue, FunctionId, Message, ObjectId, ProcId, Quantity,
+    ActorId, Block, Call, CallTarget, ErrorKind, ErrorValue, Message, ObjectId, ProcId, Quantity,
     ReplyStatus, ResourceSet, Return, TaskId, ToController, Value,
 };
 
+use crate::definitions::Loading;
 use crate::payload::{arguments, encode_refs, options, shapes, word};
 use crate::rng::Rng;
 use crate::world::{Happening, MICRO, MILLI, Stored, World};
@@ -52,6 +53,9 @@ pub struct Frame {
     /// What its call refers to.
     pub arguments: Vec<ObjectId>,
     pub refs: Vec<Ref>,
+    /// Handles of actors that it found by name. It calls these, and passes none on: an actor might get hold of
+    /// itself by what its own arguments refer to, and would live for ever.
+    pub found: Vec<ObjectId>,
     /// It is in `get`.
     pub waiting: Option<ObjectId>,
     /// Results that the main program looks at in the end.
@@ -72,6 +76,7 @@ impl Frame {
             caller: None,
             arguments: Vec::new(),
             refs: Vec::new(),
+            found: Vec::new(),
             waiting: None,
             results: Vec::new(),
         }
@@ -86,6 +91,11 @@ impl Frame {
     #[must_use]
     pub fn constructor(seed: u64) -> Self {
         Self::new(Kind::Constructor, seed, 0, LEAF)
+    }
+
+    /// A number that the program draws.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.rng.below(end)
     }
 
     /// Everything that it refers to.
@@ -152,6 +162,7 @@ impl World {
                     self.send_message(id, ProcId::default(), Message::ToController(message));
                 }
             }
+            15 if frame.rng.one_in(2) => self.look_up(id, frame),
             _ => {}
         }
     }
@@ -159,7 +170,8 @@ impl World {
     /// Some of the frame's references.
     fn some(frame: &mut Frame, max: usize) -> Vec<Ref> {
         let count = frame.rng.below(max + 1);
-        (0..count).filter_map(|_| frame.rng.pick(&frame.refs).copied()).collect()
+        let picked = (0..count).filter_map(|_| frame.rng.pick(&frame.refs).copied());
+        picked.filter(|it| !frame.found.contains(&it.id)).collect()
     }
 
     /// A value that contains references; the object of its memory if it is large.
@@ -220,13 +232,14 @@ impl World {
         let lent = resources.iter().all(|(name, _)| name == "CPU");
         let depth = if lent { frame.depth + 1 } else { LEAF };
         let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
+        let function = self.define(id, &mut frame.rng);
         let submitted = self.with_process(id, |process, now, effects| {
             let shape = process.shape(job, &resources);
-            let function = FunctionId([0; 16]);
             let options = options(seed, depth, safe);
             let spec = TaskSpec { function, arguments, num_returns, shape, max_retries, options };
             process.submit_task(now, spec, effects)
         });
+        self.undefine(id, function, frame.rng.one_in(2));
         if let Some((_, flags)) = submitted {
             self.stats.tasks += 1;
             self.took(id, frame, flags.iter().map(|flag| flag.id()));
@@ -257,12 +270,13 @@ impl World {
         let name = if frame.rng.one_in(3) { format!("actor-{}", frame.rng.below(3)) } else { String::new() };
         let max_restarts = frame.rng.below(4) as i64 - 1;
         let handle = options(frame.rng.next_u64(), 0, 0);
+        let class = self.define(id, &mut frame.rng);
         let created = self.with_process(id, |process, _, effects| {
             let actor = process.next_actor();
             let spec = ActorSpec {
                 actor,
                 job,
-                class: FunctionId([1; 16]),
+                class,
                 class_name: "Actor".to_owned(),
                 args: Value::Inline(Bytes::new()),
                 args_object: None,
@@ -280,6 +294,7 @@ impl World {
             process.create_actor(CreateActor { spec, arguments }, effects);
             Process::actor_handle(actor)
         });
+        self.undefine(id, class, frame.rng.one_in(4));
         if let Some(handle) = created {
             self.stats.actors += 1;
             frame.refs.push(Ref { id: handle, safe: false });
@@ -302,6 +317,7 @@ impl World {
         let submitted = self.with_process(id, |process, _, effects| process.submit_actor_call(spec, effects));
         if let Some((_, flags)) = submitted {
             self.stats.tasks += 1;
+            self.called.extend(flags.iter().map(|flag| (flag.id(), actor)));
             self.took(id, frame, flags.iter().map(|flag| flag.id()));
         }
     }
@@ -332,6 +348,7 @@ impl World {
         };
         if let Value::Error(error) = &value {
             self.stats.errors += 1;
+            self.check_held(id, object, error);
             if matches!(error.kind, ErrorKind::ObjectLost | ErrorKind::System)
                 && !self.orphans.contains(&object)
             {
@@ -383,19 +400,23 @@ impl World {
     /// Starts the next call, if the process is free.
     pub fn run_next(&mut self, id: ProcId) {
         let Some(node) = self.procs.get(&id) else { return };
-        if node.frame.is_some() || node.exit.is_some() {
+        if node.frame.is_some() || node.loading.is_some() || node.exit.is_some() {
             return;
         }
         let next = self.with_process(id, |process, _, effects| process.next_call(effects)).flatten();
         if let Some(incoming) = next {
-            self.begin(id, incoming.caller, &incoming.call);
+            let (caller, call) = (incoming.caller, Box::new((*incoming.call).clone()));
+            match call.target {
+                CallTarget::Function { .. } => self.load(id, Loading::Call { caller, call }),
+                CallTarget::Method { .. } => self.begin(id, caller, &call),
+            }
         }
     }
 
-    fn begin(&mut self, id: ProcId, caller: ProcId, call: &Call) {
+    pub fn begin(&mut self, id: ProcId, caller: ProcId, call: &Call) {
         let kind = match call.target {
-            raymesh_wire::CallTarget::Function { .. } => Kind::Task(call.task),
-            raymesh_wire::CallTarget::Method { .. } => Kind::Method(call.task),
+            CallTarget::Function { .. } => Kind::Task(call.task),
+            CallTarget::Method { .. } => Kind::Method(call.task),
         };
         let (seed, depth, safe) = (word(&call.options, 0), word(&call.options, 1), word(&call.options, 2));
         let steps = Rng::new(seed).below(6);
@@ -458,6 +479,7 @@ impl World {
             return;
         }
         self.drop_refs(id, &frame.refs);
+        self.undefine_all(id);
         if let Some(node) = self.procs.get_mut(&id) {
             node.done = true;
         }
@@ -544,6 +566,7 @@ impl World {
         for (of, refs) in std::mem::take(&mut self.later) {
             self.drop_refs(of, &refs);
         }
+        self.undefine_all(id);
         let Some(node) = self.procs.get_mut(&id) else { return };
         node.frame = None;
         if node.exit.is_some() {

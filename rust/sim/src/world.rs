@@ -77,6 +77,8 @@ pub struct Stats {
     pub deaths: u64,
     pub hosts_lost: u64,
     pub errors: u64,
+    /// Actors found by their names.
+    pub found: u64,
     /// Runs in which every object was accounted for.
     pub exact: u64,
 }
@@ -98,6 +100,8 @@ pub struct World {
     /// Where each actor lived last.
     pub lived: BTreeMap<ActorId, ProcId>,
     pub watching: BTreeSet<(ProcId, ActorId)>,
+    /// The actor that each result of a method comes from.
+    pub called: BTreeMap<ObjectId, ActorId>,
     /// References to be dropped as soon as a reply is out.
     pub later: Vec<(ProcId, Vec<crate::program::Ref>)>,
     /// Objects whose holders are not known exactly: see [`World::orphan`].
@@ -129,6 +133,7 @@ impl World {
             told: BTreeMap::new(),
             lived: BTreeMap::new(),
             watching: BTreeSet::new(),
+            called: BTreeMap::new(),
             later: Vec::new(),
             orphans: BTreeSet::new(),
             stats: Stats::default(),

@@ -50,9 +50,11 @@ pub enum ToController {
         actor: ActorId,
         no_restart: bool,
     },
-    /// From the creator: nobody holds a handle any more and no call is outstanding.
+    /// From the creator: nobody that it knows of holds a handle any more, and no call is outstanding.
+    /// `given`: how many [`FromController::HandleGiven`] of this actor it knows of (its own finds count).
     ActorOutOfScope {
         actor: ActorId,
+        given: u32,
     },
     /// Send [`FromController::ActorState`] now and at every change.
     WatchActor {
@@ -61,7 +63,7 @@ pub enum ToController {
     UnwatchActor {
         actor: ActorId,
     },
-    /// Answered by [`FromController::ActorFound`].
+    /// Answered by [`FromController::ActorFound`]: who finds an actor holds a handle from then on.
     LookupActor {
         request: RequestId,
         name: String,
@@ -71,6 +73,8 @@ pub enum ToController {
     ListActors {
         request: RequestId,
     },
+    /// The sender holds this function or class, which is kept until [`ToController::DropFunction`], the
+    /// sender's death, or the death of the last actor made of it, whichever comes last.
     PutFunction {
         id: FunctionId,
         body: Bytes,
@@ -87,6 +91,11 @@ pub enum ToController {
     /// Answered by [`FromController::Cluster`].
     DescribeCluster {
         request: RequestId,
+    },
+    /// The sender holds this function or class no longer: no object of its program and no call of its own
+    /// names it.
+    DropFunction {
+        id: FunctionId,
     },
 }
 
@@ -168,6 +177,12 @@ pub enum FromController {
         actor: ActorId,
         never: bool,
         reason: String,
+    },
+    /// To the creator: `to` has found the actor by its name and holds a handle from now on, as if the
+    /// creator had given it. It gives that back to the creator by [`crate::Message::Release`].
+    HandleGiven {
+        actor: ActorId,
+        to: ProcId,
     },
 }
 

@@ -24,4 +24,4 @@ pub use resources::{Quantity, ResourceSet};
 pub use value::{Block, ErrorKind, ErrorValue, Value};
 
 /// Version of the encoding. A peer with another version is refused.
-pub const WIRE_VERSION: u16 = 1;
+pub const WIRE_VERSION: u16 = 2;

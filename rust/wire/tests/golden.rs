@@ -15,7 +15,7 @@ use common::{encoded, from_hex, to_hex};
 use raymesh_wire::{WIRE_VERSION, decode};
 
 /// The version that the vectors are of.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.hex"))

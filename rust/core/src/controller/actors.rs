@@ -23,6 +23,9 @@ pub(super) struct Actor {
     /// 0 unless it has a worker.
     pub pid: u32,
     pub watchers: BTreeSet<ProcId>,
+    /// Handles given to those that found it by its name. Its creator must know of all before it may
+    /// say that nobody holds one.
+    pub given: u32,
     /// Its turn, while it waits for resources.
     pub turn: Option<u64>,
     pub notice: Notice,

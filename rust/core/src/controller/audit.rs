@@ -34,6 +34,12 @@ impl Controller {
         (self.holds.iter().count(), waiting, self.actors.living().count())
     }
 
+    /// Functions and classes: how many are kept, and how many are waited for.
+    #[must_use]
+    pub fn definitions(&self) -> (usize, usize) {
+        self.functions.count()
+    }
+
     fn audit_resources(&self) -> Result<(), String> {
         let mut held: BTreeMap<(HostId, ResId), u64> = BTreeMap::new();
         let mut gpus: BTreeMap<(HostId, u32), u64> = BTreeMap::new();

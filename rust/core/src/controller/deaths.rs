@@ -126,6 +126,9 @@ impl Controller {
         for function in proc.wanted_functions {
             self.functions.forget(id, function);
         }
+        for function in proc.functions {
+            self.functions.give_up(id, function);
+        }
         for actor in proc.actors {
             self.orphaned(actor, &how, effects);
         }

@@ -81,12 +81,24 @@ impl Controller {
         }
     }
 
-    pub(super) fn lookup_actor(&self, name: &str, namespace: &str) -> Result<ActorInfo, ActorNotFound> {
-        self.names
-            .get(name, namespace)
-            .and_then(|id| self.actors.get(id))
-            .map(|actor| actor.info(actor.state()))
-            .ok_or_else(|| ActorNotFound { elsewhere: self.names.namespaces(name) })
+    /// The living actor of that name. `from` holds a handle from now on, and its creator is told so.
+    pub(super) fn find_actor(
+        &mut self,
+        from: ProcId,
+        name: &str,
+        namespace: &str,
+        effects: &mut Effects,
+    ) -> Result<ActorInfo, ActorNotFound> {
+        let found = self.names.get(name, namespace).and_then(|id| self.actors.get_mut(id));
+        let Some(actor) = found else {
+            return Err(ActorNotFound { elsewhere: self.names.namespaces(name) });
+        };
+        actor.given = actor.given.wrapping_add(1);
+        let id = actor.spec.actor;
+        if from != id.creator {
+            send(effects, id.creator, FromController::HandleGiven { actor: id, to: from });
+        }
+        Ok(actor.info(actor.state()))
     }
 
     pub(super) fn list_actors(&self) -> Vec<ActorInfo> {

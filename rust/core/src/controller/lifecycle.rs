@@ -45,6 +45,7 @@ impl Controller {
         if let Some(creator) = self.procs.get_mut(from) {
             creator.actors.insert(id);
         }
+        self.functions.needed(spec.class, id);
         let class = self.class(&spec.placement, &spec.resources, false);
         self.actors.insert(Actor {
             class,
@@ -53,6 +54,7 @@ impl Controller {
             false_starts: 0,
             pid: 0,
             watchers: early.watchers.clone(),
+            given: 0,
             turn: None,
             notice: Notice::default(),
             spec,
@@ -189,7 +191,10 @@ impl Controller {
             return;
         }
         actor.phase = Phase::Alive { start, worker: from };
-        let job = actor.spec.job;
+        let (job, class, again) = (actor.spec.job, actor.spec.class, restarts_left(actor));
+        if !again {
+            self.functions.not_needed(class, id);
+        }
         if worker.is_none() {
             // It was faster than its host's word.
             if let Some(hold) = self.holds.get_mut(start) {
@@ -257,12 +262,23 @@ impl Controller {
         self.end_actor(id, then, End::Kill, effects);
     }
 
-    pub(super) fn actor_out_of_scope(&mut self, from: ProcId, id: ActorId, effects: &mut Effects) {
+    /// The creator knows of no handle any more. Unless somebody has found the actor by its name since: the
+    /// word of that is on its way to the creator, who will speak again once that handle is gone.
+    pub(super) fn actor_out_of_scope(
+        &mut self,
+        from: ProcId,
+        id: ActorId,
+        given: u32,
+        effects: &mut Effects,
+    ) {
         if from == id.creator && self.may_yet_be_created(id) {
             self.never_create(id, died("The actor died because nobody held a handle to it."), effects);
             return;
         }
         let Some(actor) = self.actors.get(id).filter(|actor| !actor.spec.detached) else { return };
+        if from != id.creator || given != actor.given {
+            return;
+        }
         let error = died(format!("The actor {} died because nobody held a handle to it.", actor.title()));
         self.end_actor(id, Then::Dead(error), End::Exit(ExitReason::OutOfScope), effects);
     }
@@ -392,6 +408,7 @@ impl Controller {
         self.dequeue_actor(id);
         self.free_name(id);
         let Some(actor) = self.actors.remove(id) else { return };
+        self.functions.not_needed(actor.spec.class, id);
         if let Some(creator) = self.procs.get_mut(id.creator) {
             creator.actors.remove(&id);
         }

@@ -175,18 +175,31 @@ impl Controller {
             ToController::KillActor { actor, no_restart } => {
                 self.kill_actor(from, actor, no_restart, effects);
             }
-            ToController::ActorOutOfScope { actor } => self.actor_out_of_scope(from, actor, effects),
+            ToController::ActorOutOfScope { actor, given } => {
+                self.actor_out_of_scope(from, actor, given, effects);
+            }
             ToController::WatchActor { actor } => self.watch_actor(from, actor, effects),
             ToController::UnwatchActor { actor } => self.unwatch_actor(from, actor),
             ToController::LookupActor { request, name, namespace } => {
-                let found = self.lookup_actor(&name, &namespace);
+                let found = self.find_actor(from, &name, &namespace, effects);
                 send(effects, from, FromController::ActorFound { request, found });
             }
             ToController::ListActors { request } => {
                 let actors = self.list_actors();
                 send(effects, from, FromController::Actors { request, actors });
             }
-            ToController::PutFunction { id, body } => self.functions.put(id, body, effects),
+            ToController::PutFunction { id, body } => {
+                if let Some(proc) = self.procs.get_mut(from) {
+                    proc.functions.insert(id);
+                }
+                self.functions.put(from, id, body, effects);
+            }
+            ToController::DropFunction { id } => {
+                if let Some(proc) = self.procs.get_mut(from) {
+                    proc.functions.remove(&id);
+                }
+                self.functions.give_up(from, id);
+            }
             ToController::GetFunction { request, id } => {
                 if self.functions.get(from, request, id, effects)
                     && let Some(proc) = self.procs.get_mut(from)

@@ -35,6 +35,8 @@ pub(super) struct Proc {
     pub created: Numbers,
     /// Actors whose state it wants to be told.
     pub watched_actors: BTreeSet<ActorId>,
+    /// Functions and classes that it holds.
+    pub functions: BTreeSet<FunctionId>,
     /// Functions that it waits for.
     pub wanted_functions: BTreeSet<FunctionId>,
 }

@@ -58,6 +58,15 @@ struct Client {
 }
 
 #[derive(Debug)]
+struct Created {
+    /// What its arguments refer to.
+    held: Vec<ObjectId>,
+    /// Handles that others, or this process itself, got by its name: as many as the controller has given,
+    /// but for those of which the word is on its way.
+    given: u32,
+}
+
+#[derive(Debug)]
 struct Creation {
     spec: Box<ActorSpec>,
     missing: u32,
@@ -67,8 +76,8 @@ struct Creation {
 #[derive(Debug, Default)]
 pub(super) struct Actors {
     clients: HashMap<ActorId, Client>,
-    /// Actors that this process created, whose arguments it holds.
-    created: HashMap<ActorId, Vec<ObjectId>>,
+    /// Actors that this process created, until they are dead.
+    created: HashMap<ActorId, Created>,
     /// Creations that wait for arguments.
     creations: HashMap<u64, Creation>,
 }
@@ -133,7 +142,7 @@ impl Process {
             self.hold(*object);
         }
         let held = arguments.deps.iter().chain(&arguments.refs).chain(&arguments.object).copied().collect();
-        self.actors.created.insert(actor, held);
+        self.actors.created.insert(actor, Created { held, given: 0 });
         let seq = self.next_task().seq;
         let mut missing = 0;
         let mut failed = None;
@@ -152,6 +161,7 @@ impl Process {
         if let Some(error) = failed {
             self.give_up_creation(actor, error, fx);
         } else {
+            self.definitions.hold(spec.class);
             self.actors.creations.insert(seq, Creation { spec: Box::new(spec), missing });
             self.start_creation(seq, fx);
         }
@@ -162,6 +172,38 @@ impl Process {
         let object = handle_object(actor);
         self.hold(object);
         self.resolve(object, Value::Inline(Bytes::new()), Vec::new(), fx);
+    }
+
+    /// This process has found `actor` by its name, and holds its handle for whoever asked.
+    pub(super) fn accept_found(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
+        if actor.creator == self.me {
+            self.count_given(actor);
+            self.resolve_handle(actor, fx);
+        } else {
+            self.hold_registered(handle_object(actor));
+        }
+    }
+
+    /// `to` has found an actor of this process by its name.
+    pub(super) fn accept_given(&mut self, actor: ActorId, to: ProcId, fx: &mut Vec<Effect>) {
+        self.count_given(actor);
+        self.register(handle_object(actor), to, 1, fx);
+        if !self.is_known(handle_object(actor)) {
+            // `to` has died, and nobody else holds one: what was said of that before was out of date.
+            self.handles_are_gone(actor, fx);
+        }
+    }
+
+    fn count_given(&mut self, actor: ActorId) {
+        if let Some(created) = self.actors.created.get_mut(&actor) {
+            created.given = created.given.wrapping_add(1);
+        }
+    }
+
+    /// Nobody that this process knows of holds a handle to its actor.
+    pub(super) fn handles_are_gone(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
+        let given = self.actors.created.get(&actor).map_or(0, |created| created.given);
+        self.tell_controller(ToController::ActorOutOfScope { actor, given }, fx);
     }
 
     fn start_creation(&mut self, seq: u64, fx: &mut Vec<Effect>) {
@@ -175,7 +217,9 @@ impl Process {
             }
             spec.refs.extend_from_slice(self.objects.refs(*object));
         }
+        let class = spec.class;
         self.tell_controller(ToController::CreateActor { spec }, fx);
+        self.undefine(class, fx);
     }
 
     /// An argument of a constructor has a value.
@@ -185,7 +229,6 @@ impl Process {
         let actor = creation.spec.actor;
         if let Some(Value::Error(error)) = self.objects.value(object) {
             let error = error.clone();
-            self.actors.creations.remove(&seq);
             self.give_up_creation(actor, error, fx);
             return;
         }
@@ -320,10 +363,14 @@ impl Process {
                 client.link = Link::Dead(error.clone());
                 self.end_inflight(actor, &error, fx);
                 self.flush_actor(actor, fx);
-                for object in self.actors.created.remove(&actor).unwrap_or_default() {
-                    self.unhold(object);
+                if let Some(created) = self.actors.created.remove(&actor) {
+                    created.held.into_iter().for_each(|object| self.unhold(object));
                 }
-                self.actors.creations.retain(|_, creation| creation.spec.actor != actor);
+                let of_actor = |_: &u64, creation: &mut Creation| creation.spec.actor == actor;
+                let given_up: Vec<_> = self.actors.creations.extract_if(of_actor).collect();
+                for (_, creation) in given_up {
+                    self.undefine(creation.spec.class, fx);
+                }
                 if self.holders(handle_object(actor)) == 0 {
                     self.forget_actor(actor, fx);
                 }

@@ -32,7 +32,7 @@ impl Process {
 
     fn crashed(&self, seq: u64, death: &Death) -> Value {
         let submitted = self.tasks.submitted.get(&seq);
-        let name = submitted.map(|record| (self.name_of)(&record.call)).unwrap_or_default();
+        let name = submitted.map(|record| self.name_of_call(&record.call)).unwrap_or_default();
         let attempt = match submitted.map_or(0, |record| record.call.attempt) {
             0 => String::new(),
             retries => format!(" for the {} time", ordinal(retries + 1)),

@@ -8,6 +8,7 @@
 //! - [`late`]: what is sent ahead is taken back when its worker does not get to it.
 //! - [`crashes`]: what a worker's death means for the tasks that were sent to it.
 //! - [`actors`]: calls in order to each actor, over restarts.
+//! - [`definitions`]: functions and classes that calls and actors are made of.
 //! - [`why`]: what a waiting process waits for, in words.
 //! - [`census`]: how much is remembered.
 //! - [`executor`]: calls that arrive here, and what their replies say about borrowed references.
@@ -32,6 +33,7 @@
 mod actors;
 mod census;
 mod crashes;
+mod definitions;
 mod executor;
 mod late;
 mod leases;
@@ -93,8 +95,9 @@ pub enum Effect {
     },
 }
 
-/// The name of what a call runs, for people.
-pub type NameOf = fn(&Call) -> String;
+/// The name of what a call runs, for people: from the call and, if it is of a function, what was made known
+/// of that (else empty).
+pub type NameOf = fn(&Call, &[u8]) -> String;
 
 /// See the module.
 #[derive(Debug)]
@@ -105,6 +108,7 @@ pub struct Process {
     tasks: tasks::Tasks,
     leases: leases::Leases,
     actors: actors::Actors,
+    definitions: definitions::Definitions,
     executor: executor::Executor,
     watched: HashSet<ProcId>,
     dead: HashSet<ProcId>,
@@ -135,6 +139,7 @@ impl Process {
             tasks: tasks::Tasks::default(),
             leases: leases::Leases::default(),
             actors: actors::Actors::default(),
+            definitions: definitions::Definitions::default(),
             executor: executor::Executor::default(),
             watched: HashSet::default(),
             dead: HashSet::default(),
@@ -147,7 +152,7 @@ impl Process {
             frees: HashMap::default(),
             doomed: Vec::new(),
             woken: VecDeque::new(),
-            name_of: |_| "unknown".to_owned(),
+            name_of: |_, _| "unknown".to_owned(),
         }
     }
 
@@ -204,13 +209,19 @@ impl Process {
                 self.set_actor_unplaceable(actor, reason.clone());
                 fx.push(Effect::Answer(Box::new(FromController::ActorUnplaceable { actor, never, reason })));
             }
+            FromController::HandleGiven { actor, to } => self.accept_given(actor, to, fx),
             FromController::WaitCycle { text } => self.accept_cycle(text),
             FromController::Exit { reason } => fx.push(Effect::Exit { reason }),
             FromController::Unplaceable { key, never, reason } => {
                 self.leases.set_unplaceable(key, reason.clone());
                 fx.push(Effect::Answer(Box::new(FromController::Unplaceable { key, never, reason })));
             }
-            other => fx.push(Effect::Answer(Box::new(other))),
+            other => {
+                if let FromController::ActorFound { found: Ok(info), .. } = &other {
+                    self.accept_found(info.actor, fx);
+                }
+                fx.push(Effect::Answer(Box::new(other)));
+            }
         }
     }
 

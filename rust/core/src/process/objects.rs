@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::{HashMap, HashSet};
-use raymesh_wire::{Block, ErrorKind, ErrorValue, Message, ObjectId, ProcId, ToController, Value};
+use raymesh_wire::{Block, ErrorKind, ErrorValue, Message, ObjectId, ProcId, Value};
 use smallvec::SmallVec;
 
 use super::{Effect, Process};
@@ -129,6 +129,18 @@ impl Process {
         let entry = self.objects.entry(object);
         entry.local += 1;
         Arc::clone(&entry.flag)
+    }
+
+    /// One more holder, of which the owner was told.
+    pub(super) fn hold_registered(&mut self, object: ObjectId) {
+        let entry = self.objects.entry(object);
+        entry.local += 1;
+        entry.registered += 1;
+    }
+
+    /// Whether anybody holds `object`, so far as is known here.
+    pub(super) fn is_known(&self, object: ObjectId) -> bool {
+        self.objects.entries.contains_key(&object)
     }
 
     /// One more holder, if there is one already.
@@ -375,7 +387,7 @@ impl Process {
         owners
     }
 
-    fn register(&mut self, object: ObjectId, borrower: ProcId, count: i64, fx: &mut Vec<Effect>) {
+    pub(super) fn register(&mut self, object: ObjectId, borrower: ProcId, count: i64, fx: &mut Vec<Effect>) {
         if self.dead.contains(&borrower) {
             return;
         }
@@ -471,7 +483,7 @@ impl Process {
         }
         if object.owner == self.me {
             if let Some(actor) = self.actors.of_handle(object) {
-                self.tell_controller(ToController::ActorOutOfScope { actor }, fx);
+                self.handles_are_gone(actor, fx);
             }
             if let Some(Value::Stored(block)) = entry.value {
                 self.free(block, fx);

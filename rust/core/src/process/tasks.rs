@@ -123,6 +123,9 @@ impl Process {
                 failed = Some(Value::Error(error.of_argument()));
             }
         }
+        if let CallTarget::Function { function, .. } = target {
+            self.definitions.hold(function);
+        }
         let call = Call {
             task,
             attempt: 0,
@@ -257,6 +260,9 @@ impl Process {
             self.resolve(record.call.task.object(missing), error, Vec::new(), fx);
         }
         self.let_go(&record.call);
+        if let CallTarget::Function { function, .. } = record.call.target {
+            self.undefine(function, fx);
+        }
         if let Some(handle) = record.handle {
             self.unhold(handle);
         }

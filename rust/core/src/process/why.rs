@@ -1,6 +1,7 @@
 //! What a waiting process waits for, in words that help.
 
-use raymesh_wire::{ActorId, CallTarget, FunctionId, ObjectId};
+use bytes::Bytes;
+use raymesh_wire::{ActorId, Call, CallTarget, ObjectId};
 
 use super::Process;
 use super::tasks::Route;
@@ -8,8 +9,16 @@ use super::tasks::Route;
 /// The call behind an object that is not there yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    Function { function: FunctionId, standing: String },
-    Method { actor: ActorId, method: String, standing: String },
+    /// `body`: what was made known of the function.
+    Function {
+        body: Bytes,
+        standing: String,
+    },
+    Method {
+        actor: ActorId,
+        method: String,
+        standing: String,
+    },
 }
 
 impl Process {
@@ -29,11 +38,22 @@ impl Process {
             }
         };
         Some(match &record.call.target {
-            CallTarget::Function { function, .. } => Awaited::Function { function: *function, standing },
+            CallTarget::Function { function, .. } => {
+                Awaited::Function { body: self.definition(*function).cloned().unwrap_or_default(), standing }
+            }
             CallTarget::Method { actor, name } => {
                 Awaited::Method { actor: *actor, method: name.clone(), standing }
             }
         })
+    }
+
+    /// What people call it.
+    pub(super) fn name_of_call(&self, call: &Call) -> String {
+        let body = match call.target {
+            CallTarget::Function { function, .. } => self.definition(function),
+            CallTarget::Method { .. } => None,
+        };
+        (self.name_of)(call, body.map_or(&[], |body| body))
     }
 
     /// Actors whose answers will make `objects`.

@@ -284,9 +284,13 @@ impl Proc {
     }
 
     fn carry_out(&self, state: &mut State) {
-        if state.effects.is_empty() {
-            return;
+        // What is done may want more done.
+        while !state.effects.is_empty() {
+            self.carry_out_once(state);
         }
+    }
+
+    fn carry_out_once(&self, state: &mut State) {
         let mut effects = std::mem::take(&mut state.effects);
         for effect in effects.drain(..) {
             match effect {
@@ -324,7 +328,7 @@ impl Proc {
                         self.send_locked(state, self.agent, &message);
                     }
                 }
-                Effect::Answer(answer) => self.answered(*answer),
+                Effect::Answer(answer) => self.answered(state, *answer),
                 // It holds or owns something yet: not idle after all.
                 Effect::Exit { reason: ExitReason::Retired } if state.core.object_count() > 0 => {
                     let hello = Message::ToAgent(ToAgent::Hello { pid: std::process::id() });
@@ -340,16 +344,24 @@ impl Proc {
                 }
             }
         }
-        state.effects = effects;
+        if state.effects.is_empty() {
+            state.effects = effects;
+        }
     }
 
-    fn answered(&self, answer: FromController) {
+    fn answered(&self, state: &mut State, answer: FromController) {
         let unasked = self.requests.lock().answered(answer);
         let reason = match unasked {
             Some(
                 FromController::Unplaceable { reason, .. } | FromController::ActorUnplaceable { reason, .. },
             ) => reason,
-            _ => return,
+            Some(answer) => {
+                if let Some(handle) = requests::held_by(&answer) {
+                    state.core.release(handle, &mut state.effects);
+                }
+                return;
+            }
+            None => return,
         };
         if let Some(notify) = &*self.on_notice.lock() {
             notify(reason);

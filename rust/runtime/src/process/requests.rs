@@ -1,8 +1,9 @@
 //! Questions to the controller and the agent, and their answers.
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
+use raymesh_core::process::Process;
 use raymesh_wire::control::{Extent, HeapFull, ToAgent};
-use raymesh_wire::{ActorId, FromController, FunctionId, Message, RequestId, ToController};
+use raymesh_wire::{ActorId, FromController, FunctionId, Message, ObjectId, RequestId, ToController};
 
 use super::{Proc, Waited};
 
@@ -20,6 +21,8 @@ pub(super) struct Requests {
     next: u64,
     answers: HashMap<RequestId, FromController>,
     heap: HashMap<RequestId, Result<Extent, HeapFull>>,
+    /// Questions whose answers nobody waits for any more.
+    given_up: HashSet<RequestId>,
     /// Creations that the controller refused.
     refused: HashMap<ActorId, String>,
 }
@@ -38,7 +41,7 @@ impl Requests {
         self.heap.remove(&request)
     }
 
-    /// Keeps an answer for who asked. Answers back what nobody asked for.
+    /// Keeps an answer for who asked. Answers back what nobody waits for.
     pub(super) fn answered(&mut self, answer: FromController) -> Option<FromController> {
         let request = match &answer {
             FromController::ActorFound { request, .. }
@@ -51,8 +54,28 @@ impl Requests {
             }
             _ => return Some(answer),
         };
+        if self.given_up.remove(&request) {
+            return Some(answer);
+        }
         self.answers.insert(request, answer);
         None
+    }
+
+    /// Nobody waits for the answer any more. Answers it back if it is there.
+    fn give_up(&mut self, request: RequestId) -> Option<FromController> {
+        let answer = self.answers.remove(&request);
+        if answer.is_none() {
+            self.given_up.insert(request);
+        }
+        answer
+    }
+}
+
+/// What the core holds for whoever asked.
+pub(super) fn held_by(answer: &FromController) -> Option<ObjectId> {
+    match answer {
+        FromController::ActorFound { found: Ok(info), .. } => Some(Process::actor_handle(info.actor)),
+        _ => None,
     }
 }
 
@@ -84,7 +107,15 @@ impl Proc {
             });
             match (waited, answer) {
                 (Waited::Done, Some(answer)) => return Ok(answer),
-                (Waited::Interrupted, _) => interrupted()?,
+                (Waited::Interrupted, _) => {
+                    if let Err(error) = interrupted() {
+                        let answer = self.requests.lock().give_up(request);
+                        if let Some(handle) = answer.as_ref().and_then(held_by) {
+                            self.release(handle);
+                        }
+                        return Err(error);
+                    }
+                }
                 _ => return Err(E::from(RequestError::Stopped)),
             }
         }

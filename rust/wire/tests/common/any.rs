@@ -268,7 +268,7 @@ fn to_controller() -> impl Strategy<Value = ToController> {
         (actor(), option::of(error())).prop_map(|(actor, error)| ToController::ActorReady { actor, error }),
         actor().prop_map(|actor| ToController::ActorExited { actor }),
         (actor(), flag()).prop_map(|(actor, no_restart)| ToController::KillActor { actor, no_restart }),
-        actor().prop_map(|actor| ToController::ActorOutOfScope { actor }),
+        (actor(), n32()).prop_map(|(actor, given)| ToController::ActorOutOfScope { actor, given }),
         actor().prop_map(|actor| ToController::WatchActor { actor }),
         actor().prop_map(|actor| ToController::UnwatchActor { actor }),
     ];
@@ -281,6 +281,7 @@ fn to_controller() -> impl Strategy<Value = ToController> {
         request().prop_map(|request| ToController::ListActors { request }),
         (function(), bytes()).prop_map(|(id, body)| ToController::PutFunction { id, body }),
         (request(), function()).prop_map(|(request, id)| ToController::GetFunction { request, id }),
+        function().prop_map(|id| ToController::DropFunction { id }),
         request().prop_map(|request| ToController::DescribeCluster { request }),
     ];
     prop_oneof![leases, actors, questions]
@@ -328,6 +329,7 @@ fn from_controller() -> impl Strategy<Value = FromController> {
         }),
         (request(), vec(host(), FEW)).prop_map(|(request, hosts)| FromController::Cluster { request, hosts }),
         (actor(), text()).prop_map(|(actor, reason)| FromController::CreateRefused { actor, reason }),
+        (actor(), proc()).prop_map(|(actor, to)| FromController::HandleGiven { actor, to }),
         (actor(), flag(), text()).prop_map(|(actor, never, reason)| FromController::ActorUnplaceable {
             actor,
             never,

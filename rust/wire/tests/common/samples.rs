@@ -39,6 +39,7 @@ pub fn kind(message: &Message) -> &'static str {
             ToController::GetFunction { .. } => "to_controller_get_function",
             ToController::Watch { .. } => "to_controller_watch",
             ToController::DescribeCluster { .. } => "to_controller_describe_cluster",
+            ToController::DropFunction { .. } => "to_controller_drop_function",
         },
         Message::FromController(message) => match message {
             FromController::LeaseGranted { .. } => "from_controller_lease_granted",
@@ -56,6 +57,7 @@ pub fn kind(message: &Message) -> &'static str {
             FromController::Exit { .. } => "from_controller_exit",
             FromController::CreateRefused { .. } => "from_controller_create_refused",
             FromController::ActorUnplaceable { .. } => "from_controller_actor_unplaceable",
+            FromController::HandleGiven { .. } => "from_controller_handle_given",
         },
         Message::ToAgent(message) => match message {
             ToAgent::Hello { .. } => "to_agent_hello",
@@ -72,7 +74,7 @@ pub fn kind(message: &Message) -> &'static str {
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 50;
+pub const KINDS: usize = 52;
 
 const OWNER: ProcId = ProcId::new(HostId(1), 2, 3);
 const OTHER: ProcId = ProcId::new(HostId(0x0102_0304), 0x3_ffff, 0x3fff);
@@ -199,7 +201,7 @@ fn to_controller() -> Vec<ToController> {
         ToController::ActorReady { actor: actor(), error: Some(error()) },
         ToController::ActorExited { actor: actor() },
         ToController::KillActor { actor: actor(), no_restart: true },
-        ToController::ActorOutOfScope { actor: actor() },
+        ToController::ActorOutOfScope { actor: actor(), given: 300 },
         ToController::WatchActor { actor: actor() },
         ToController::UnwatchActor { actor: actor() },
         ToController::LookupActor { request, name: "n".to_owned(), namespace: "s".to_owned() },
@@ -208,6 +210,7 @@ fn to_controller() -> Vec<ToController> {
         ToController::GetFunction { request, id: FunctionId([1; 16]) },
         ToController::Watch { proc: OTHER },
         ToController::DescribeCluster { request },
+        ToController::DropFunction { id: FunctionId([1; 16]) },
     ]
 }
 
@@ -259,6 +262,7 @@ fn from_controller() -> Vec<FromController> {
         FromController::Exit { reason: ExitReason::OutOfScope },
         FromController::CreateRefused { actor: actor(), reason: reason.clone() },
         FromController::ActorUnplaceable { actor: actor(), never: false, reason },
+        FromController::HandleGiven { actor: actor(), to: OTHER },
     ]
 }
 

@@ -66,6 +66,25 @@ fn a_taken_name_is_refused_and_the_first_actor_is_unharmed() {
 }
 
 #[test]
+fn who_finds_an_actor_holds_it_and_its_creator_is_told() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    world.alive(named(driver(), 1, "a"), proc(0, 2));
+    let (finder, id) = (proc(0, 3), ActorId { creator: driver(), seq: 1 });
+    let (request, name, namespace) = (RequestId(1), "a".to_owned(), "ns".to_owned());
+    world.say(finder, ToController::LookupActor { request, name, namespace });
+    assert_eq!(world.told(driver()), [FromController::HandleGiven { actor: id, to: finder }]);
+    // The creator has not heard of that yet.
+    world.say(driver(), ToController::ActorOutOfScope { actor: id, given: 0 });
+    assert!(world.ordered().is_empty());
+    assert!(find(&mut world, "a", "ns").is_ok(), "it lives, and is found once more");
+    world.say(driver(), ToController::ActorOutOfScope { actor: id, given: 1 });
+    assert!(world.ordered().is_empty());
+    world.say(driver(), ToController::ActorOutOfScope { actor: id, given: 2 });
+    assert!(matches!(world.ordered()[..], [ToHost::EndWorker { .. }]));
+    assert!(find(&mut world, "a", "ns").is_err(), "what is being collected is not found");
+}
+
+#[test]
 fn the_name_of_a_killed_actor_is_free_at_once() {
     let mut world = World::new(&[("CPU", 4.0)]);
     world.alive(named(driver(), 1, "a"), proc(0, 2));
@@ -199,9 +218,9 @@ fn actors_without_handles_end_unless_detached() {
     world.alive(ActorSpec { detached: true, ..actor(driver(), 1) }, proc(0, 2));
     world.alive(ActorSpec { max_restarts: 3, ..actor(driver(), 2) }, proc(0, 3));
     let id = |seq| ActorId { creator: driver(), seq };
-    world.say(driver(), ToController::ActorOutOfScope { actor: id(1) });
+    world.say(driver(), ToController::ActorOutOfScope { actor: id(1), given: 0 });
     assert!(world.ordered().is_empty());
-    world.say(driver(), ToController::ActorOutOfScope { actor: id(2) });
+    world.say(driver(), ToController::ActorOutOfScope { actor: id(2), given: 0 });
     let (proc, reason) = (proc(0, 3), ExitReason::OutOfScope);
     assert_eq!(world.ordered(), [ToHost::EndWorker { proc, reason }]);
     world.die(proc, DeathCause::Requested { reason });
@@ -295,7 +314,7 @@ fn an_actor_that_its_creator_gives_up_is_dead_for_all_who_heard_of_it() {
     // Its handle goes out of scope before its arguments are there.
     let second = ActorId { creator: driver(), seq: 2 };
     world.say(early, ToController::WatchActor { actor: second });
-    world.say(driver(), ToController::ActorOutOfScope { actor: second });
+    world.say(driver(), ToController::ActorOutOfScope { actor: second, given: 0 });
     assert!(matches!(world.states(early, second)[..], [ActorState::Dead { .. }]));
     world.create(actor(driver(), 2));
     assert!(world.start().is_none());

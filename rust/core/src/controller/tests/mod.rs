@@ -1,11 +1,12 @@
 //! The controller alone: its hosts and processes are played by the tests.
 //!
 //! - `leases`: demands, grants, blocking. `fairness`: turns, reclaiming, starvation.
-//! - `actors`: life cycles and names. `deaths`: processes and hosts. `scale`: cost.
+//! - `actors`: life cycles and names. `functions`: what they are made of. `deaths`: processes and hosts. `scale`: cost.
 
 mod actors;
 mod deaths;
 mod fairness;
+mod functions;
 mod leases;
 mod scale;
 

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use raymesh_wire::control::{ActorSpec, ActorState, Death};
-use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, LeaseId, ProcId, ToController};
+use raymesh_wire::control::{ActorInfo, ActorNotFound, ActorSpec, ActorState, Death};
+use raymesh_wire::{
+    ActorId, ErrorKind, ErrorValue, FromController, FunctionId, LeaseId, ProcId, ToController,
+};
 
 type Out = Vec<(ProcId, FromController)>;
 
@@ -13,6 +15,20 @@ struct Actor {
     state: ActorState,
     worker: Option<ProcId>,
     restarts: i64,
+    given: u32,
+}
+
+fn info(spec: &ActorSpec, state: ActorState) -> ActorInfo {
+    ActorInfo {
+        actor: spec.actor,
+        name: spec.name.clone(),
+        namespace: spec.namespace.clone(),
+        class_name: spec.class_name.clone(),
+        state,
+        restarts: 0,
+        pid: 0,
+        handle: spec.handle.clone(),
+    }
 }
 
 /// See the module.
@@ -36,6 +52,8 @@ pub(super) struct Fake {
     /// Grants nothing for now.
     pub stingy: bool,
     pub blocked: BTreeSet<ProcId>,
+    /// Who holds which functions and classes.
+    pub functions: BTreeSet<(ProcId, FunctionId)>,
 }
 
 impl Fake {
@@ -85,15 +103,40 @@ impl Fake {
             ToController::CreateActor { spec } => {
                 let actor = spec.actor;
                 let state = ActorState::Pending;
-                self.actors.insert(actor, Actor { spec, state, worker: None, restarts: 0 });
+                self.actors.insert(actor, Actor { spec, state, worker: None, restarts: 0, given: 0 });
                 out.extend(self.announce(actor));
             }
             ToController::ActorReady { actor, error: Some(error) } => out.extend(self.ends(actor, error)),
-            ToController::ActorOutOfScope { actor } => {
+            ToController::ActorOutOfScope { actor, given } if given == self.given(actor) => {
                 out.extend(self.ends(actor, ErrorValue::text(ErrorKind::ActorDied, "out of scope")));
+            }
+            ToController::ActorOutOfScope { .. } => {}
+            ToController::LookupActor { request, name, .. } => {
+                let lives = |it: &&mut Actor| !matches!(it.state, ActorState::Dead { .. });
+                let found = self.actors.values_mut().filter(lives).find(|it| it.spec.name == name);
+                let found = found.map(|it| {
+                    it.given += 1;
+                    info(&it.spec, it.state.clone())
+                });
+                if let Some(info) = &found
+                    && info.actor.creator != from
+                {
+                    out.push((
+                        info.actor.creator,
+                        FromController::HandleGiven { actor: info.actor, to: from },
+                    ));
+                }
+                let found = found.ok_or(ActorNotFound { elsewhere: Vec::new() });
+                out.push((from, FromController::ActorFound { request, found }));
             }
             ToController::Blocked => {
                 self.blocked.insert(from);
+            }
+            ToController::PutFunction { id, .. } => {
+                assert!(self.functions.insert((from, id)), "made known twice");
+            }
+            ToController::DropFunction { id } => {
+                assert!(self.functions.remove(&(from, id)), "taken back, and was not known");
             }
             ToController::Unblocked => {
                 self.blocked.remove(&from);
@@ -174,6 +217,10 @@ impl Fake {
                 watchers.map(tell).collect()
             }
         }
+    }
+
+    fn given(&self, id: ActorId) -> u32 {
+        self.actors.get(&id).map_or(0, |actor| actor.given)
     }
 
     /// Where the actor lives, or lived last.

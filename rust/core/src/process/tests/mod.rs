@@ -9,9 +9,11 @@
 mod actors;
 mod arguments;
 mod blocks;
+mod definitions;
 mod fake;
 mod handles;
 mod leases;
+mod names;
 mod net;
 mod objects;
 mod pipeline;

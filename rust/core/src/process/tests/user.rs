@@ -173,6 +173,16 @@ impl Net {
 
     /// Creates an actor; the caller holds its handle once.
     pub fn create(&mut self, id: ProcId, arguments: Arguments, max_restarts: i64) -> ActorId {
+        self.create_named(id, "", arguments, max_restarts)
+    }
+
+    pub fn create_named(
+        &mut self,
+        id: ProcId,
+        name: &str,
+        arguments: Arguments,
+        max_restarts: i64,
+    ) -> ActorId {
         let actor = self.with(id, |process, _, fx| {
             let actor = process.next_actor();
             let spec = ActorSpec {
@@ -186,7 +196,7 @@ impl Net {
                 refs: vec![],
                 resources: ResourceSet::new(),
                 placement: cpus(1),
-                name: String::new(),
+                name: name.to_owned(),
                 namespace: String::new(),
                 detached: false,
                 max_restarts,
