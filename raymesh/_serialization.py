@@ -89,17 +89,31 @@ def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
 
     Raises TypeError that names the parts which do not pickle.
     """
-    buffers: list[pickle.PickleBuffer] = []
     if _is_plain(value):
+        buffers: list[pickle.PickleBuffer] = []
         return pickle.dumps(value, _PROTOCOL, buffer_callback=_collect(buffers)), buffers
-    file = io.BytesIO()
-    pickler = _pickler_class()(file, protocol=_PROTOCOL, buffer_callback=_collect(buffers))
     try:
-        pickler.dump(value)
-    except Exception as error:
-        from raymesh import _pickling
+        try:
+            return _dump(value)
+        except Exception as error:
+            from raymesh import _deep
 
+            if not _deep.is_cause_of(error):
+                raise
+            with _deep.recursion():
+                return _dump(value)
+    except Exception as error:
+        from raymesh import _deep, _pickling
+
+        if _deep.is_cause_of(error):
+            raise _deep.too_deep(value) from None
         raise _pickling.not_serializable(value, "value", error) from error
+
+
+def _dump(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
+    buffers: list[pickle.PickleBuffer] = []
+    file = io.BytesIO()
+    _pickler_class()(file, protocol=_PROTOCOL, buffer_callback=_collect(buffers)).dump(value)
     return file.getvalue(), buffers
 
 

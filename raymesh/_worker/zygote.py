@@ -115,6 +115,10 @@ class Zygote:
             self.given = child.Inheritance(fds[0], fds[1], pidfd, open_files, null)
         elif request == b"F":
             self.fork(body, list(fds))
+        elif request == b"K":
+            (pid,) = struct.unpack("<I", body)
+            if pid in self.workers:
+                os.kill(pid, signal.SIGKILL)
         elif request == b"L":
             self.later += filter(None, body.decode().split("\0"))
             self.idle_ms = _IDLE_MS
@@ -142,7 +146,12 @@ class Zygote:
         self.workers.add(pid)
         for fd in streams:
             os.close(fd)
-        pidfd = os.pidfd_open(pid)
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            os.kill(pid, signal.SIGKILL)
+            self.send(b"E" + proc + struct.pack("<I", error.errno or 0))
+            return
         self.send(b"C" + proc + struct.pack("<I", pid), pidfd)
         os.close(pidfd)
 

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use raymesh_runtime::process::Proc;
 use raymesh_wire::FunctionId;
+use raymesh_wire::codec::MAX_PAYLOAD;
 
 use crate::session::Session;
 
@@ -27,14 +29,21 @@ pub(crate) struct Definition {
 #[pymethods]
 impl Definition {
     #[new]
-    fn new(pickled: &[u8], name: &str) -> Self {
+    fn new(pickled: &[u8], name: &str) -> PyResult<Self> {
+        if pickled.len() > MAX_PAYLOAD - name.len() - 4 {
+            return Err(PyValueError::new_err(format!(
+                "{name} takes {} bytes when pickled, with what it captures; the limit is {MAX_PAYLOAD}\n\
+                 hint: pass large objects as arguments: ref = ray.put(obj); f.remote(ref)",
+                pickled.len()
+            )));
+        }
         let mut bytes = Vec::with_capacity(4 + name.len() + pickled.len());
         bytes.extend((name.len() as u32).to_le_bytes());
         bytes.extend(name.as_bytes());
         bytes.extend(pickled);
         let id = FunctionId(xxhash_rust::xxh3::xxh3_128(&bytes).to_le_bytes());
         let (bytes, known_to) = (Bytes::from(bytes), AtomicU64::new(0));
-        Self { id, bytes, known_to, keeper: Mutex::new(Weak::new()) }
+        Ok(Self { id, bytes, known_to, keeper: Mutex::new(Weak::new()) })
     }
 }
 

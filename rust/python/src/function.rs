@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use raymesh_core::process::{Flag, TaskSpec};
+use raymesh_wire::codec::MAX_PAYLOAD;
 use raymesh_wire::{Call, CallTarget, ResourceSet};
 
 use crate::call;
@@ -53,6 +55,12 @@ pub(crate) fn call_options(
     out.extend((name.len() as u32).to_le_bytes());
     out.extend(name.as_bytes());
     out.extend(classes.unwrap_or_default());
+    if out.len() > MAX_PAYLOAD {
+        return Err(PyValueError::new_err(format!(
+            "the name and the exception classes of a call take {} bytes; the limit is {MAX_PAYLOAD}",
+            out.len()
+        )));
+    }
     Ok(Bytes::from(out))
 }
 

@@ -14,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use raymesh_core::process::Incoming;
 use raymesh_runtime::process::{Proc, Waited};
 use raymesh_shm::{Endpoint, Segment};
+use raymesh_wire::codec::MAX_PAYLOAD;
 use raymesh_wire::control::{ActorSpec, ExitReason};
 use raymesh_wire::{
     Call, CallTarget, ErrorKind, ErrorValue, FromController, FunctionId, LeaseId, ProcId, ReplyStatus,
@@ -344,6 +345,16 @@ pub(crate) fn error_value(
         packed.extract::<Vec<u8>>()
     });
     match packed {
+        Ok((payload, _)) if payload.len() > MAX_PAYLOAD => {
+            let class =
+                error.get_type(py).name().map_or_else(|_| "exception".to_owned(), |name| name.to_string());
+            let text = format!(
+                "{name} raised a {class} of {} bytes, too much to be sent (limit: {MAX_PAYLOAD})\n\
+                 hint: put what it holds into the object store, and raise it with the reference",
+                payload.len()
+            );
+            (ErrorValue::text(ErrorKind::System, text), Held::none(Arc::clone(&session.proc)))
+        }
         Ok((payload, held)) => (ErrorValue { kind: ErrorKind::Task, payload: payload.into() }, held),
         Err(failure) => {
             let text = format!("{error}\n(the exception could not be sent: {failure})");

@@ -29,6 +29,10 @@ pub enum DecodeError {
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
+/// No longer error, options or pickled function may be put into a message. (Values that are large travel in shared
+/// memory.)
+pub const MAX_PAYLOAD: usize = 1 << 30;
+
 const CALL: u8 = 1;
 const REPLY: u8 = 2;
 const WANT: u8 = 3;
@@ -369,6 +373,8 @@ fn get_list<T>(
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Whoever makes payloads refuses those above the limit, which is far below this.
+    assert!(u32::try_from(bytes.len()).is_ok(), "a payload of {} bytes in a message", bytes.len());
     out.put_u32_le(bytes.len() as u32);
     out.put_slice(bytes);
 }

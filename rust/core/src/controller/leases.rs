@@ -16,6 +16,7 @@ const BACKOFF_MAX: u64 = 5_000_000_000;
 impl Controller {
     /// The class of such demands, known or new.
     pub(super) fn class(&mut self, need: &ResourceSet, hold: &ResourceSet, is_task: bool) -> ClassId {
+        self.forget_unused();
         let (need, hold) = (self.shapes.intern(need), self.shapes.intern(hold));
         let (hosts, shapes) = (&self.hosts, &self.shapes);
         self.queue.class(need, hold, is_task, || hosts.could_fit(shapes.get(need)))

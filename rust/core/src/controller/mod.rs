@@ -12,6 +12,7 @@
 //! - `schedule`: grants what fits, and keeps room for those that waited too long (`starvation`).
 //! - `leases`: the life of a lease. `lifecycle`: the life of an actor. `deaths`: processes and hosts.
 //! - `reclaim`: asks callers for leases that others need. `notices`: tells who waits why.
+//! - `unused`: forgets kinds of demands that nobody has any more.
 //! - `describe`: answers to questions about the cluster. `audit`: whether the books are right.
 
 mod actors;
@@ -35,6 +36,7 @@ mod schedule;
 mod shapes;
 mod starvation;
 pub(crate) mod text;
+mod unused;
 mod waits;
 
 #[cfg(test)]
@@ -106,6 +108,8 @@ pub struct Controller {
     /// When to look whether which class starves, and how many have a host reserved.
     checks: BTreeSet<(u64, ClassId)>,
     reservations: u32,
+    /// How many classes were in use when that was looked at last.
+    classes_left: usize,
     reclaim: Reclaim,
     history: History,
 }

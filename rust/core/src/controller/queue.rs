@@ -44,6 +44,8 @@ pub(super) struct Class {
     /// Why it waits, and when that was found out.
     pub reason: Option<(u64, String)>,
     stuck: bool,
+    /// Nobody is of it any more: its place is for another.
+    vacant: bool,
 }
 
 /// A host kept free, see `starvation.rs`.
@@ -59,6 +61,7 @@ pub(super) struct Reservation {
 pub(super) struct Queue {
     classes: Vec<Class>,
     ids: BTreeMap<(ShapeId, ShapeId, bool), ClassId>,
+    vacant: Vec<ClassId>,
     /// Classes with waiters that may fit somewhere, by the turn of their first.
     ready: BTreeSet<(u64, ClassId)>,
     /// Classes with waiters that fit nowhere at present.
@@ -78,8 +81,7 @@ impl Queue {
         if let Some(id) = self.ids.get(&(need, hold, is_task)) {
             return *id;
         }
-        let id = ClassId(self.classes.len() as u32);
-        self.classes.push(Class {
+        let class = Class {
             need,
             hold,
             is_task,
@@ -90,7 +92,15 @@ impl Queue {
             check: None,
             reason: None,
             stuck: false,
-        });
+            vacant: false,
+        };
+        let id = if let Some(id) = self.vacant.pop() {
+            self.classes[id.0 as usize] = class;
+            id
+        } else {
+            self.classes.push(class);
+            ClassId(self.classes.len() as u32 - 1)
+        };
         self.ids.insert((need, hold, is_task), id);
         id
     }
@@ -104,7 +114,22 @@ impl Queue {
     }
 
     pub fn classes(&self) -> impl Iterator<Item = ClassId> + use<> {
-        (0..self.classes.len() as u32).map(ClassId)
+        let present = self.classes.iter().zip(0..).filter(|(class, _)| !class.vacant);
+        present.map(|(_, id)| ClassId(id)).collect::<Vec<_>>().into_iter()
+    }
+
+    /// How many classes there are.
+    pub fn class_count(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Forgets a class that nobody is of.
+    pub fn forget(&mut self, id: ClassId) {
+        let class = &mut self.classes[id.0 as usize];
+        class.vacant = true;
+        class.reason = None;
+        self.ids.remove(&(class.need, class.hold, class.is_task));
+        self.vacant.push(id);
     }
 
     /// Lets `waiter` wait behind all others; its turn.

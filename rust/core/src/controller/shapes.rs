@@ -1,6 +1,6 @@
 //! Resource sets as small numbers: names become indices, equal sets become one shape.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::{Quantity, ResourceSet};
 
@@ -40,12 +40,13 @@ pub(super) struct Shapes {
     names: BTreeMap<String, ResId>,
     ids: BTreeMap<ResourceSet, ShapeId>,
     shapes: Vec<Shape>,
+    vacant: Vec<ShapeId>,
 }
 
 impl Default for Shapes {
     fn default() -> Self {
         let names = KNOWN.iter().zip(0..).map(|(name, at)| ((*name).to_owned(), ResId(at))).collect();
-        Self { names, ids: BTreeMap::new(), shapes: Vec::new() }
+        Self { names, ids: BTreeMap::new(), shapes: Vec::new(), vacant: Vec::new() }
     }
 }
 
@@ -67,10 +68,33 @@ impl Shapes {
         amounts.sort_unstable();
         let of = |id| amounts.iter().find(|(it, _)| *it == id).map_or(0, |(_, n)| *n);
         let (cpu, gpu) = (of(CPU), of(GPU));
-        let id = ShapeId(self.shapes.len() as u32);
-        self.shapes.push(Shape { set: set.clone(), amounts: amounts.into(), cpu, gpu });
+        let shape = Shape { set: set.clone(), amounts: amounts.into(), cpu, gpu };
+        let id = if let Some(id) = self.vacant.pop() {
+            self.shapes[id.0 as usize] = shape;
+            id
+        } else {
+            self.shapes.push(shape);
+            ShapeId(self.shapes.len() as u32 - 1)
+        };
         self.ids.insert(set.clone(), id);
         id
+    }
+
+    /// Forgets all but these.
+    pub fn keep(&mut self, used: &BTreeSet<ShapeId>) {
+        let vacant = &mut self.vacant;
+        self.ids.retain(|_, id| {
+            let keep = used.contains(id);
+            if !keep {
+                vacant.push(*id);
+            }
+            keep
+        });
+    }
+
+    /// How many shapes there are.
+    pub fn count(&self) -> usize {
+        self.ids.len()
     }
 
     pub fn get(&self, id: ShapeId) -> &Shape {

@@ -316,7 +316,7 @@ impl Process {
             match &client.link {
                 Link::Waiting => return,
                 Link::Dead(error) => {
-                    let error = Value::Error(error.clone());
+                    let error = of_call(error, &record.call.target, "was not called");
                     client.queue.pop_front();
                     self.fail_call(seq, error, fx);
                 }
@@ -417,8 +417,23 @@ impl Process {
                     client.queue.push_front(seq);
                 }
             } else {
-                self.fail_call(seq, Value::Error(error.clone()), fx);
+                let Some(record) = self.tasks.submitted.get(&seq) else { continue };
+                let error = of_call(error, &record.call.target, "had been called and had not answered");
+                self.fail_call(seq, error, fx);
             }
         }
     }
+}
+
+/// What a call of an actor ends with: the actor's error, and which call that was.
+fn of_call(error: &ErrorValue, target: &CallTarget, fate: &str) -> Value {
+    let (ErrorKind::ActorDied | ErrorKind::ActorUnavailable, CallTarget::Method { name, .. }) =
+        (error.kind, target)
+    else {
+        return Value::Error(error.clone());
+    };
+    let text = String::from_utf8_lossy(&error.payload);
+    // The hint stays last.
+    let (what, hint) = text.split_at(text.find("\nhint:").unwrap_or(text.len()));
+    Value::Error(ErrorValue::text(error.kind, format!("{what}\nIts method `{name}` {fate}.{hint}")))
 }

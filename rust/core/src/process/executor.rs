@@ -128,7 +128,7 @@ impl Process {
         fx: &mut Vec<Effect>,
     ) {
         let Some(running) = self.executor.running.remove(&task) else { return };
-        if self.dead.contains(&running.caller) {
+        if self.dead.contains(running.caller) {
             self.finish_for_nobody(running.arguments, returns, fx);
             return;
         }
@@ -150,7 +150,7 @@ impl Process {
     /// results are nobody's.
     fn finish_for_nobody(&mut self, arguments: Vec<ObjectId>, returns: Vec<Return>, fx: &mut Vec<Effect>) {
         for object in self.return_arguments(arguments, fx) {
-            if !self.dead.contains(&object.owner) {
+            if !self.dead.contains(object.owner) {
                 self.borrows.entry(object.owner).or_default().push((object, self.me));
             }
         }

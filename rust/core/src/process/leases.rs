@@ -275,7 +275,7 @@ impl Process {
         let Some(shape) = self.leases.shapes.get_mut(key as usize) else { return };
         shape.demanded = shape.demanded.saturating_sub(1);
         shape.unplaceable = None;
-        if self.dead.contains(&worker) {
+        if self.dead.contains(worker) {
             // Nobody would tell of its death a second time.
             self.tell_controller(ToController::ReturnLease { lease: id }, fx);
             self.update_demand(key, fx);

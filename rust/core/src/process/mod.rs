@@ -10,6 +10,7 @@
 //! - [`actors`]: calls in order to each actor, over restarts.
 //! - [`definitions`]: functions and classes that calls and actors are made of.
 //! - [`why`]: what a waiting process waits for, in words.
+//! - [`departed`]: processes that have ended.
 //! - [`census`]: how much is remembered.
 //! - [`executor`]: calls that arrive here, and what their replies say about borrowed references.
 //!
@@ -34,6 +35,7 @@ mod actors;
 mod census;
 mod crashes;
 mod definitions;
+mod departed;
 mod executor;
 mod late;
 mod leases;
@@ -50,6 +52,8 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 use raymesh_wire::control::{Death, ExitReason};
 use raymesh_wire::{Block, Call, FromController, Message, ObjectId, ProcId, ToController};
+
+use departed::Departed;
 
 pub use actors::{ActorCallSpec, CreateActor};
 pub use executor::Incoming;
@@ -111,9 +115,9 @@ pub struct Process {
     definitions: definitions::Definitions,
     executor: executor::Executor,
     watched: HashSet<ProcId>,
-    dead: HashSet<ProcId>,
+    dead: Departed,
     /// Dead processes of this host whose memory the agent has taken over.
-    buried: HashSet<ProcId>,
+    buried: Departed,
     /// The latest time that this process was told.
     now: Nanos,
     next_seq: u64,
@@ -142,8 +146,8 @@ impl Process {
             definitions: definitions::Definitions::default(),
             executor: executor::Executor::default(),
             watched: HashSet::default(),
-            dead: HashSet::default(),
-            buried: HashSet::default(),
+            dead: Departed::default(),
+            buried: Departed::default(),
             now: 0,
             next_seq: 1,
             next_actor: 1,
@@ -227,8 +231,9 @@ impl Process {
 
     /// A process that we deal with has ended.
     fn accept_death(&mut self, now: Nanos, proc: ProcId, death: &Death, fx: &mut Vec<Effect>) {
-        self.watched.remove(&proc);
-        if !self.dead.insert(proc) {
+        // News of it may be asked for late, when a successor in its mailbox is known to be dead already.
+        let awaited = self.watched.remove(&proc);
+        if !self.dead.insert(proc) && !awaited {
             return;
         }
         self.fail_leases_of(now, proc, death, fx);
@@ -239,7 +244,7 @@ impl Process {
 
     /// Asks the controller to tell of `proc`'s death, once.
     fn watch(&mut self, proc: ProcId, fx: &mut Vec<Effect>) {
-        if proc != self.me && !self.dead.contains(&proc) && self.watched.insert(proc) {
+        if proc != self.me && !self.dead.contains(proc) && self.watched.insert(proc) {
             self.tell_controller(ToController::Watch { proc }, fx);
         }
     }

@@ -232,7 +232,7 @@ impl Process {
     }
 
     fn is_gone(&self, proc: ProcId) -> bool {
-        self.dead.contains(&proc) || self.buried.contains(&proc)
+        self.dead.contains(proc) || self.buried.contains(proc)
     }
 
     /// Asks the owner for the value, once. A borrowed object has a live owner or becomes an error; an own
@@ -244,7 +244,7 @@ impl Process {
             }
             return;
         }
-        if self.dead.contains(&object.owner) {
+        if self.dead.contains(object.owner) {
             self.resolve(object, owner_died(object), Vec::new(), fx);
             return;
         }
@@ -317,7 +317,7 @@ impl Process {
             self.doomed.push(object);
         }
         for wanter in wanters {
-            if !self.dead.contains(&wanter) {
+            if !self.dead.contains(wanter) {
                 self.send_value(wanter, object, fx);
             }
         }
@@ -371,7 +371,7 @@ impl Process {
     pub(super) fn lend(&mut self, refs: &[ObjectId], to: ProcId, fx: &mut Vec<Effect>) -> Vec<ProcId> {
         let mut owners = Vec::new();
         for object in refs {
-            if object.owner == to || self.dead.contains(&object.owner) {
+            if object.owner == to || self.dead.contains(object.owner) {
                 // It comes home: the owner counts it as its own. A dead one counts nothing.
                 continue;
             }
@@ -388,7 +388,7 @@ impl Process {
     }
 
     pub(super) fn register(&mut self, object: ObjectId, borrower: ProcId, count: i64, fx: &mut Vec<Effect>) {
-        if self.dead.contains(&borrower) {
+        if self.dead.contains(borrower) {
             return;
         }
         if borrower == self.me {
@@ -488,11 +488,11 @@ impl Process {
             if let Some(Value::Stored(block)) = entry.value {
                 self.free(block, fx);
             }
-        } else if self.buried.contains(&object.owner) {
+        } else if self.buried.contains(object.owner) {
             if let Some(Value::Stored(block)) = entry.value {
                 self.frees.entry(ProcId::agent(block.host())).or_default().push(block);
             }
-        } else if entry.registered > 0 && !self.dead.contains(&object.owner) {
+        } else if entry.registered > 0 && !self.dead.contains(object.owner) {
             self.releases.entry(object.owner).or_default().push((object, entry.registered));
         }
     }

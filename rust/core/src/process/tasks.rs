@@ -290,7 +290,7 @@ impl Process {
     fn discard(&mut self, returns: Vec<Return>, fx: &mut Vec<Effect>) {
         for item in returns {
             for inner in item.refs {
-                if inner.owner != self.me && !self.dead.contains(&inner.owner) {
+                if inner.owner != self.me && !self.dead.contains(inner.owner) {
                     self.releases.entry(inner.owner).or_default().push((inner, 1));
                 }
             }

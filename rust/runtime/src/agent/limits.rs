@@ -4,6 +4,18 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors of the agent for one worker: two pipes and a pidfd.
 const PER_WORKER: u64 = 3;
+/// So many are left to the program: its next import needs one.
+const LEFT: u64 = 24;
+
+/// Why no worker is started, and what to do.
+pub fn too_many_open() -> String {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(libc::RLIM_INFINITY);
+    format!(
+        "the driver has too many open files (a worker takes {PER_WORKER} descriptors, the limit is {limit}): raise the \
+         hard limit (ulimit -Hn; LimitNOFILE= of a service; --ulimit nofile= of a container), or keep fewer actors \
+         at a time"
+    )
+}
 
 /// Raises the soft limit as workers come, and puts it back.
 #[derive(Debug)]
@@ -35,6 +47,12 @@ impl OpenFiles {
         if wanted > soft && self.set(wanted) {
             self.raised = Some(wanted);
         }
+    }
+
+    /// Whether a descriptor with this number leaves too few others.
+    pub fn is_last(&self, fd: i32) -> bool {
+        let limit = self.raised.or(self.original.current).unwrap_or(u64::MAX);
+        u64::try_from(fd).unwrap_or(0) + LEFT >= limit
     }
 
     /// Puts the limit back, unless the program has changed it since.

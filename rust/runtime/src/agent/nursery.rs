@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use raymesh_wire::ProcId;
 
+use super::limits;
 use super::zygote::{Report, Zygote};
 use warming::Warming;
 
@@ -212,6 +213,11 @@ impl Nursery {
                 entry.in_flight.remove(&proc);
                 entry.workers.insert(pid, proc);
                 Some(News::Forked { proc, pid, pidfd })
+            }
+            Report::Unheld { proc, pid } => {
+                entry.in_flight.remove(&proc);
+                entry.zygote.kill_worker(pid);
+                Some(News::NotForked { proc, reason: limits::too_many_open() })
             }
             Report::NotForked { proc, error } => {
                 entry.in_flight.remove(&proc);

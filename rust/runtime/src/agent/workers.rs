@@ -1,7 +1,7 @@
 //! Worker processes, from fork to burial.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use raymesh_wire::ProcId;
 use raymesh_wire::control::{Death, DeathCause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::limits;
 use super::nursery::{self, Fork, News};
 use super::poll::{Source, Token};
 use super::run::{Runner, Todo};
@@ -58,8 +59,17 @@ impl Runner {
         let mut theirs = None;
         if self.config.capture_output {
             self.limits.reserve(self.workers.len() + 1);
-            let pipe = || streams::pipe().map_err(|error| format!("no pipe for a worker's output: {error}"));
+            let pipe = || {
+                streams::pipe().map_err(|error| match error.raw_os_error() {
+                    Some(libc::EMFILE) => limits::too_many_open(),
+                    _ => format!("no pipe for a worker's output: {error}"),
+                })
+            };
             let ((out, their_out), (err, their_err)) = (pipe()?, pipe()?);
+            // Numbers are given out from the lowest: what is close to the limit is one of the last.
+            if self.limits.is_last(their_err.as_raw_fd()) {
+                return Err(limits::too_many_open());
+            }
             worker.streams = Some([out, err]);
             theirs = Some([their_out, their_err]);
         }

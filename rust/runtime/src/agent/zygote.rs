@@ -47,6 +47,11 @@ pub enum Report {
         pid: u32,
         pidfd: OwnedFd,
     },
+    /// Forked, but the descriptor that came along found no place here: too many files are open.
+    Unheld {
+        proc: ProcId,
+        pid: u32,
+    },
     NotForked {
         proc: ProcId,
         error: io::Error,
@@ -135,6 +140,13 @@ impl Zygote {
         self.send(format!("L{}", modules.join("\0")).as_bytes(), &[])
     }
 
+    /// Kill this worker. It is the zygote's child, so its pid cannot have gone to another.
+    pub fn kill_worker(&self, pid: u32) {
+        let mut packet = vec![b'K'];
+        packet.extend_from_slice(&pid.to_le_bytes());
+        let _ = self.send(&packet, &[]);
+    }
+
     /// End, with everything below. Does not wait.
     pub fn quit(&self) {
         // Also when a fork of the driver holds a copy of this end of the socket.
@@ -221,7 +233,10 @@ fn parse(packet: &[u8], fd: Option<OwnedFd>) -> Option<Report> {
             let (module, reason) = text();
             Report::Unsound { module, reason }
         }
-        b'C' => Report::Forked { proc: proc()?, pid: word(8)?, pidfd: fd? },
+        b'C' => match (proc()?, word(8)?, fd) {
+            (proc, pid, Some(pidfd)) => Report::Forked { proc, pid, pidfd },
+            (proc, pid, None) => Report::Unheld { proc, pid },
+        },
         b'E' => Report::NotForked {
             proc: proc()?,
             error: io::Error::from_raw_os_error(i32::try_from(word(8)?).ok()?),

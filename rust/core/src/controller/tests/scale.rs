@@ -40,3 +40,26 @@ fn ten_thousand_actors_come_and_go() {
     world.host(HOST, FromHost::ProcStarted { proc: ProcId::new(HOST, 1, 1), pid: 1, driver: true });
     assert!(world.controller.next_deadline().is_none());
 }
+
+/// Programs that compute what they ask for: `memory=` by the size of the input, say.
+#[test]
+fn ever_new_amounts_leave_nothing_behind() {
+    let mut world = World::new(&[("CPU", 4.0), ("memory", 1e9)]);
+    let long_lived = set(&[("CPU", 1.0), ("memory", 0.5)]);
+    let spec = ActorSpec { resources: long_lived.clone(), placement: long_lived, ..actor(driver(), 1) };
+    world.alive(spec, proc(0, 2));
+    let mut most = (0, 0);
+    for n in 1..=20_000 {
+        let amount = set(&[("CPU", 1.0), ("memory", f64::from(n))]);
+        let bind = world.demand(driver(), n, &amount, 1).remove(0);
+        world.demand(driver(), n, &amount, 0);
+        world.bound(&bind, proc(0, 3));
+        world.give_back(&bind);
+        let now = world.controller.remembered();
+        most = (most.0.max(now.0), most.1.max(now.1));
+    }
+    assert!(most.0 <= 2_000 && most.1 <= 2_000, "{most:?}");
+    world.controller.audit().unwrap();
+    world.die(proc(0, 2), SIGKILL);
+    assert_eq!((world.free("CPU"), world.free("memory")), (4.0, 1e9));
+}

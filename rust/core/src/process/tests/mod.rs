@@ -10,6 +10,7 @@ mod actors;
 mod arguments;
 mod blocks;
 mod definitions;
+mod departed;
 mod fake;
 mod handles;
 mod leases;

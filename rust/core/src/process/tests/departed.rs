@@ -1,0 +1,65 @@
+//! Processes that have ended are remembered, whatever comes after them in their mailboxes.
+
+use raymesh_wire::control::DeathCause;
+use raymesh_wire::{ErrorKind, FromController, HostId, Message, ObjectId, ProcId};
+
+use super::net::{CONTROLLER, MILLI, Net, proc};
+use super::user::{ONCE, arguments};
+use crate::process::{Lookup, Process};
+
+/// The `n`-th process in one mailbox.
+const fn successor(n: u32) -> ProcId {
+    ProcId::new(HostId(0), n, 7)
+}
+
+fn dies(process: &mut Process, proc: ProcId) {
+    let death = DeathCause::Exited { code: 0 }.into();
+    let message = Message::FromController(FromController::Died { proc, death });
+    process.receive(MILLI, CONTROLLER, message, &mut Vec::new());
+}
+
+#[test]
+fn late_news_of_a_death_still_fails_what_waits_for_the_dead() {
+    let mut process = Process::new(proc(1), CONTROLLER);
+    let object = ObjectId { owner: successor(1), seq: 1, index: 1 };
+    process.hold(object);
+    process.want(object, &mut Vec::new());
+    // Of its successor the process hears first: the question about the former one was on its way.
+    dies(&mut process, successor(2));
+    assert!(matches!(process.lookup(object), Lookup::Pending));
+    dies(&mut process, successor(1));
+    assert!(process.is_error(object));
+}
+
+#[test]
+fn what_belongs_to_one_before_the_latest_dead_is_lost_at_once() {
+    let mut process = Process::new(proc(1), CONTROLLER);
+    dies(&mut process, successor(5));
+    for n in 1..=5 {
+        let object = ObjectId { owner: successor(n), seq: 1, index: 1 };
+        process.hold(object);
+        process.want(object, &mut Vec::new());
+        assert!(process.is_error(object), "{n}");
+    }
+    let object = ObjectId { owner: successor(6), seq: 1, index: 1 };
+    process.hold(object);
+    process.want(object, &mut Vec::new());
+    assert!(!process.is_error(object), "the next one lives");
+}
+
+#[test]
+fn the_error_of_a_dead_actor_names_the_method() {
+    let mut net = Net::new(2);
+    let actor = net.create(proc(1), arguments(&[], &[]), 0);
+    let sent = net.call(proc(1), actor, arguments(&[], &[]), ONCE);
+    net.kill(net.home(actor));
+    let late = net.call(proc(1), actor, arguments(&[], &[]), ONCE);
+    for (call, words) in [(sent, "`m` had been called"), (late, "`m` was not called")] {
+        assert_eq!(net.error(proc(1), call), ErrorKind::ActorDied);
+        let raymesh_wire::Value::Error(error) = net.value(proc(1), call) else { panic!("no error") };
+        let text = String::from_utf8_lossy(&error.payload).into_owned();
+        assert!(text.contains(words), "{text}");
+    }
+    net.let_go(proc(1), &[sent, late, Process::actor_handle(actor)]);
+    net.assert_clean();
+}
