@@ -20,7 +20,7 @@ from pathlib import Path
 from compat_tests.harness.discover import ROOT, all_cases
 from compat_tests.harness.run import CACHE, ray_answers
 
-BESIDE = ("numpy", "psutil", "pytest", "pytest-timeout")
+BESIDE = ("numpy", "psutil", "pytest", "pytest-timeout", "threadpoolctl")
 """What the tests need of the `test` extra. torch and Ray are left out: the wheel has to do without."""
 
 ALONE = """
