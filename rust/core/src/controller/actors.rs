@@ -8,8 +8,9 @@ use raymesh_wire::{ActorId, ErrorValue, LeaseId, ProcId};
 use super::demand::Notice;
 use super::queue::ClassId;
 
-/// How many dead actors are remembered.
+/// How many dead actors are remembered, and how much their errors may take together.
 const DEAD: usize = 10_000;
+const DEAD_BYTES: usize = 16 << 20;
 
 /// A living actor: it has a worker, or will.
 #[derive(Debug)]
@@ -117,12 +118,20 @@ pub(super) struct Kill {
     pub no_restart: bool,
 }
 
+fn error_bytes(info: &ActorInfo) -> usize {
+    match &info.state {
+        ActorState::Dead { error } => error.payload.len(),
+        _ => 0,
+    }
+}
+
 /// All actors.
 #[derive(Debug, Default)]
 pub(super) struct Actors {
     living: BTreeMap<ActorId, Actor>,
     dead: BTreeMap<ActorId, ActorInfo>,
     order: VecDeque<ActorId>,
+    dead_bytes: usize,
     early: BTreeMap<ActorId, Early>,
 }
 
@@ -155,16 +164,22 @@ impl Actors {
         self.dead.get(&id)
     }
 
-    /// Remembers how it ended.
-    pub fn bury(&mut self, info: ActorInfo) {
+    /// Remembers how it ended, until it is one of too many.
+    pub fn bury(&mut self, mut info: ActorInfo) {
+        // No new handles are made of it.
+        info.handle = bytes::Bytes::new();
         let id = info.actor;
-        if self.dead.insert(id, info).is_none() {
-            self.order.push_back(id);
+        self.dead_bytes += error_bytes(&info);
+        match self.dead.insert(id, info) {
+            None => self.order.push_back(id),
+            Some(before) => self.dead_bytes -= error_bytes(&before),
         }
-        if self.order.len() > DEAD
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.dead.remove(&oldest);
+        // The latest stays, whatever it takes.
+        while (self.order.len() > DEAD || self.dead_bytes > DEAD_BYTES) && self.order.len() > 1 {
+            let Some(oldest) = self.order.pop_front().and_then(|oldest| self.dead.remove(&oldest)) else {
+                break;
+            };
+            self.dead_bytes -= error_bytes(&oldest);
         }
     }
 

@@ -63,3 +63,23 @@ fn ever_new_amounts_leave_nothing_behind() {
     world.die(proc(0, 2), SIGKILL);
     assert_eq!((world.free("CPU"), world.free("memory")), (4.0, 1e9));
 }
+
+#[test]
+fn large_errors_of_dead_actors_are_not_kept_for_ever() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let payload = bytes::Bytes::from(vec![b'x'; 1 << 20]);
+    for seq in 1..=40 {
+        world.create(actor(driver(), seq));
+        let error = Some(raymesh_wire::ErrorValue {
+            kind: raymesh_wire::ErrorKind::ActorInit,
+            payload: payload.clone(),
+        });
+        let (worker, id) = (proc(0, seq + 1), ActorId { creator: driver(), seq });
+        world.say(worker, ToController::ActorReady { actor: id, error });
+        world.die(worker, SIGKILL);
+    }
+    world.say(driver(), ToController::ListActors { request: RequestId(1) });
+    let Some(FromController::Actors { actors, .. }) = world.told(driver()).pop() else { panic!("no answer") };
+    assert_eq!(actors.len(), 16);
+    assert_eq!(actors.iter().map(|info| info.actor.seq).max(), Some(40), "the latest are kept");
+}
