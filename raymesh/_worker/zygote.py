@@ -38,6 +38,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from typing import NoReturn
 
 from raymesh import _ahead
@@ -45,6 +46,8 @@ from raymesh._worker import child, kin, preload
 
 _PACKET = 1 << 18
 _IDLE_MS = 50
+_LATEST_S = 1.0
+"""A program that starts workers without a pause holds up what is to be imported for no longer."""
 _LATER = ("asyncio", "concurrent.futures.thread", "raymesh._worker.actors", *_ahead.MODULES)
 """What most workers need sooner or later."""
 
@@ -60,6 +63,7 @@ class Zygote:
         self.later = list(_LATER)
         self.idle_ms: int | None = _IDLE_MS
         """When to import them; None: there are none."""
+        self.latest = time.monotonic() + _LATEST_S
 
     def serve(self) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the agent's thread blocks them all
@@ -75,7 +79,7 @@ class Zygote:
             poll.register(fd, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poll.poll(self.idle_ms)}
-            if not ready:
+            if not ready or (self.later and time.monotonic() > self.latest):
                 self.import_more()
             if self.wakeup in ready:
                 os.read(self.wakeup, 4096)
@@ -120,6 +124,8 @@ class Zygote:
             if pid in self.workers:
                 os.kill(pid, signal.SIGKILL)
         elif request == b"L":
+            if not self.later:
+                self.latest = time.monotonic() + _LATEST_S
             self.later += filter(None, body.decode().split("\0"))
             self.idle_ms = _IDLE_MS
         elif request == b"P":
