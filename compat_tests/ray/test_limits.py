@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -53,6 +54,10 @@ def test_value_nested_too_deep_says_so(raymesh_session: ModuleType) -> None:
     assert ray.get(ray.put(1)) == 1
 
 
+@pytest.mark.skipif(
+    sys.version_info[:2] == (3, 13),
+    reason="pickle.dumps() alone overflows such a stack: 3.13 has a fixed limit for recursion in C",
+)
 def test_deep_value_does_not_overflow_a_small_stack(raymesh_session: ModuleType) -> None:
     ray = raymesh_session
     outcome: list[object] = []
