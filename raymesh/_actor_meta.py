@@ -6,6 +6,7 @@ and read back once a process (`HandleMeta.from_bytes`).
 
 from __future__ import annotations
 
+import functools
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -18,6 +19,10 @@ _ASYNC = 0x80 | 0x200
 """Of `co_flags`: a coroutine function or an asynchronous generator."""
 
 
+_MADE_BY_FUNCTOOLS = (functools.partialmethod, functools.singledispatchmethod)
+"""Members of a class that are no functions, but give one when they are looked up."""
+
+
 class MethodMeta(NamedTuple):
     """How a method is called, and what `ray.method` said about it."""
 
@@ -27,6 +32,8 @@ class MethodMeta(NamedTuple):
     max_task_retries: int | None = None
     retry_exceptions: Any = None
     concurrency_group: str | None = None
+    name: str | None = None
+    """Of the task, as given to `options` by the caller."""
 
 
 BUILTIN_METHODS: dict[str, MethodMeta] = {
@@ -95,10 +102,10 @@ def read_class(cls: type[Any]) -> ClassMeta:
     methods = dict(BUILTIN_METHODS)
     is_async = False
     for name, member in _members(cls).items():
-        function, skip = _callable(member)
+        function, skip = _callable(member, cls)
         if function is None:
             continue
-        flags = _flags(function)
+        flags = _flags(member.func if isinstance(member, _MADE_BY_FUNCTOOLS) else function)
         is_async = is_async or bool(flags & _ASYNC)
         methods[name] = MethodMeta(
             signature=_signature(function, skip),
@@ -117,6 +124,11 @@ def read_class(cls: type[Any]) -> ClassMeta:
     return ClassMeta(methods, is_async, NOTHING if plain else ANYTHING)
 
 
+def is_generator(function: Any) -> bool:
+    """Whether a function yields, plainly or asynchronously."""
+    return bool(_flags(function) & _GENERATOR)
+
+
 def _members(cls: type[Any]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
@@ -124,7 +136,7 @@ def _members(cls: type[Any]) -> dict[str, Any]:
     return members
 
 
-def _callable(member: Any) -> tuple[Any, int]:
+def _callable(member: Any, cls: type[Any]) -> tuple[Any, int]:
     """The function behind a member of a class, and how many of its parameters are bound."""
     if isinstance(member, FunctionType):
         return member, 1
@@ -134,6 +146,8 @@ def _callable(member: Any) -> tuple[Any, int]:
         return member.__func__, 1
     if type(member).__name__ == "cython_function_or_method":
         return member, 1
+    if isinstance(member, _MADE_BY_FUNCTOOLS):
+        return member.__get__(None, cls), 1
     return None, 0
 
 

@@ -69,7 +69,9 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
 
     Raises what the task raised, or GetTimeoutError after `timeout` seconds.
     """
-    if timeout is not None and timeout < 0:
+    if timeout is not None and not timeout >= 0:
+        if timeout != timeout:
+            raise ValueError("The timeout of get() is a number of seconds, not nan.")
         # As in Ray: without end.
         timeout = None
     if type(object_refs) is ObjectRef:
@@ -131,7 +133,7 @@ def wait(
             "num_returns cannot be greater than the number of ray_waitables provided to ray.wait."
         )
     try:
-        return _native.wait(ray_waitables, int(num_returns), timeout, fetch_local)
+        return _native.wait(ray_waitables, int(num_returns), timeout, bool(fetch_local))
     except TypeError as error:
         wrong = _first_wrong(ray_waitables)
         if wrong is None:

@@ -35,6 +35,8 @@ def nodes() -> list[dict[str, Any]]:
 
 
 def _node(host: dict[str, Any]) -> dict[str, Any]:
+    from raymesh import _machine
+
     resources = _total(host)
     node_id = host["node_id"].hex()
     address = next(
@@ -49,7 +51,7 @@ def _node(host: dict[str, Any]) -> dict[str, Any]:
         "NodeID": node_id,
         "Alive": host["alive"],
         "NodeManagerAddress": address,
-        "NodeManagerHostname": host["host_name"],
+        "NodeManagerHostname": _machine.host_name(),
         "NodeManagerPort": 0,
         "ObjectManagerPort": 0,
         "ObjectStoreSocketName": "",
@@ -57,7 +59,8 @@ def _node(host: dict[str, Any]) -> dict[str, Any]:
         "MetricsExportPort": -1,
         "MetricsAgentPort": -1,
         "DashboardAgentListenPort": -1,
-        "NodeName": host["host_name"],
+        # As given to `init(_node_name=...)`.
+        "NodeName": host["host_name"] or address,
         "RuntimeEnvAgentPort": 0,
         "DeathReason": 0 if host["alive"] else 1,
         "DeathReasonMessage": "",

@@ -162,6 +162,11 @@ class TaskID(BaseID):
         """The task that a driver's main program counts as."""
         return cls(b"\xff" * (cls._SIZE - JobID._SIZE) + job_id.binary())
 
+    @classmethod
+    def for_actor_creation_task(cls, actor_id: ActorID) -> TaskID:
+        """The task that the constructor of an actor counts as."""
+        return cls(b"\xff" * (cls._SIZE - ActorID._SIZE) + actor_id.binary())
+
     def actor_id(self) -> ActorID:
         """The actor part."""
         return ActorID(self._bytes[-ActorID._SIZE :])

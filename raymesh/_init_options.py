@@ -130,7 +130,7 @@ def host(
     ip_address: str | None,
 ) -> Host:
     """What this host offers, by measure and by wish."""
-    _check_amounts(num_cpus, num_gpus, resources)
+    _check_amounts(num_cpus, num_gpus, resources, memory)
     available = _machine.memory_available()
     if object_store_memory is None:
         object_store_memory = _machine.object_store_memory(available)
@@ -161,18 +161,20 @@ def host(
     return Host({k: v for k, v in amounts.items() if v}, int(object_store_memory), address)
 
 
-def _check_amounts(num_cpus: Any, num_gpus: Any, resources: Any) -> None:
+def _check_amounts(num_cpus: Any, num_gpus: Any, resources: Any, memory: Any) -> None:
     if resources is not None and not isinstance(resources, Mapping):
         raise TypeError(
             f"resources is a dict of amounts by name, such as {{'license': 2}}, got {resources!r}."
         )
     for name in resources or {}:
+        if not isinstance(name, str):
+            raise TypeError(f"The names of resources are texts, not {name!r}.")
         if name in RESERVED:
             raise AssertionError(
                 f"{name!r} cannot be a custom resource: it is one of {RESERVED}. "
                 "Use the keywords num_cpus, num_gpus and object_store_memory instead."
             )
-    amounts = {"CPU": num_cpus, "GPU": num_gpus, **(resources or {})}
+    amounts = {"CPU": num_cpus, "GPU": num_gpus, "memory": memory, **(resources or {})}
     for name, amount in amounts.items():
         if amount is None:
             continue
@@ -181,5 +183,11 @@ def _check_amounts(num_cpus: Any, num_gpus: Any, resources: Any) -> None:
         if amount < 0:
             raise ValueError(
                 f"Resource quantities must be nonnegative. Violated by resource {name!r} "
+                f"in {amounts}."
+            )
+        if not float(amount).is_integer():
+            # What a task asks for may be a fraction, what a host has may not.
+            raise ValueError(
+                f"Resource quantities must all be whole numbers. Violated by resource {name!r} "
                 f"in {amounts}."
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,20 +59,25 @@ CONFIG_VARIABLE = "RAYMESH_LOGGING_CONFIG"
 _CONTEXT = ("job_id", "worker_id", "node_id", "actor_id", "task_id")
 
 
+@dataclass
 class LoggingConfig:
     """How the root loggers of the driver and of the workers are set up; give it to `init`."""
 
-    def __init__(
-        self,
-        encoding: str = "TEXT",
-        log_level: str = "INFO",
-        additional_log_standard_attrs: Sequence[str] = (),
-    ) -> None:
-        if encoding not in ("TEXT", "JSON"):
-            raise ValueError(f"Invalid encoding type: {encoding}. Valid are TEXT and JSON")
-        self.encoding = encoding
-        self.log_level = log_level
-        self.additional_log_standard_attrs = list(additional_log_standard_attrs)
+    encoding: str = "TEXT"
+    log_level: str = "INFO"
+    additional_log_standard_attrs: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.encoding not in ("TEXT", "JSON"):
+            raise ValueError(f"Invalid encoding type: {self.encoding}. Valid are TEXT and JSON")
+        self.additional_log_standard_attrs = list(self.additional_log_standard_attrs)
+        known = _record_attributes()
+        for name in self.additional_log_standard_attrs:
+            if name not in known:
+                raise ValueError(
+                    f"Unknown python logging standard attribute: {name}. "
+                    f"The valid attributes are: {sorted(known)}"
+                )
 
     def to_json(self) -> str:
         """For a worker's environment."""
@@ -107,7 +112,7 @@ def _formatter(config: LoggingConfig) -> Any:
     import logging
 
     extra = config.additional_log_standard_attrs
-    standard = {*vars(logging.makeLogRecord({})), "message", "asctime"}
+    standard = _record_attributes()
 
     class Formatter(logging.Formatter):
         """A record with the ids of where it was written, as text or as JSON."""
@@ -132,6 +137,12 @@ def _formatter(config: LoggingConfig) -> Any:
             return json.dumps(whole, default=str)
 
     return Formatter(_FORMAT)
+
+
+def _record_attributes() -> set[str]:
+    import logging
+
+    return {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
 
 def _ids_here() -> dict[str, str]:

@@ -8,6 +8,7 @@ what the program does. `resources.py`-like sums lie at the end: `task_resources`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -25,6 +26,10 @@ class _Option(NamedTuple):
 def _quantity(name: str, value: Any) -> str | None:
     if value is None:
         return None
+    if math.isnan(value):
+        return f"The quantity of resource {name} must be a number, not nan"
+    if math.isinf(value):
+        raise OverflowError(f"The quantity of resource {name} must be finite, not {value}")
     if value < 0:
         return f"The quantity of resource {name} cannot be negative"
     if isinstance(value, float) and value != 0 and value < 1e-4:
@@ -46,6 +51,13 @@ def _resources(name: str, value: Any) -> str | None:
         problem = _quantity(str(key), amount)
         if problem:
             return problem
+    return None
+
+
+def _texts(name: str, value: Any) -> str | None:
+    for key, item in (value or {}).items():
+        if not isinstance(key, str) or not isinstance(item, str):
+            raise TypeError(f"{name} is a dict of texts by text, but has {key!r}: {item!r}")
     return None
 
 
@@ -107,7 +119,7 @@ _TEXT = _Option((str, _NONE))
 _ANY = _Option((object,))
 
 _COMMON: dict[str, _Option] = {
-    "label_selector": _Option((dict, _NONE)),
+    "label_selector": _Option((dict, _NONE), _texts),
     "fallback_strategy": _Option((list, _NONE)),
     "accelerator_type": _TEXT,
     "memory": _NUMBER,
@@ -212,6 +224,7 @@ def _check(options: Options, known: dict[str, _Option], what: str) -> None:
                 f"Invalid option keyword {key} for {what}. Valid ones are {list(known)}."
             )
         _check_value(key, value, rule)
+    _check_group(options.get("placement_group"))
     _check_strategy(options.get("scheduling_strategy"))
     _check_env_vars(options.get("runtime_env"))
 
@@ -225,6 +238,15 @@ def _check_value(key: str, value: Any, rule: _Option) -> None:
     problem = rule.check(key, value)
     if problem:
         raise ValueError(problem)
+
+
+def _check_group(group: Any) -> None:
+    if group is None or isinstance(group, str) or type(group).__name__ == "PlacementGroup":
+        return
+    raise TypeError(
+        "The type of keyword 'placement_group' must be None, 'default' or a placement group, "
+        f"but received type {type(group)}"
+    )
 
 
 def _check_strategy(strategy: Any) -> None:
@@ -310,6 +332,11 @@ def actor_resources(options: Options) -> tuple[dict[str, float], dict[str, float
 def _sum(options: Options, num_cpus: float) -> dict[str, float]:
     amounts: dict[str, float] = {"CPU": num_cpus}
     amounts["GPU"] = options.get("num_gpus") or 0
+    if amounts["GPU"] > 1 and not float(amounts["GPU"]).is_integer():
+        raise ValueError(
+            f"num_gpus={amounts['GPU']}: more than one GPU must be a whole number of them. Only a "
+            "part of a single one can be asked for."
+        )
     amounts["memory"] = options.get("memory") or 0
     amounts.update(options.get("resources") or {})
     if options.get("accelerator_type"):

@@ -31,10 +31,13 @@ def dump_definition(definition: Any, what: str, name: str) -> bytes:
     try:
         with _sources.as_in_driver(definition.__module__):
             data: bytes = cloudpickle.dumps(definition, protocol=5)
-    except Exception as error:
+    except TypeError as error:
         raise TypeError(
             f"Could not serialize the {what} {name}: {error}\n{explain(definition)}"
         ) from error
+    except Exception as error:
+        note_culprits(definition, error)
+        raise
     if len(data) > _LARGE:
         _warn_large(definition, what, name, len(data))
     return data
@@ -55,6 +58,12 @@ def explain(value: Any) -> str:
 def not_serializable(value: Any, what: str, error: BaseException) -> TypeError:
     """The error for a value that does not pickle. `what` is "argument", "put value", "result"."""
     return TypeError(f"Could not serialize the {what} {_short(value)}: {error}\n{explain(value)}")
+
+
+def note_culprits(value: Any, error: Exception) -> None:
+    """Adds to `error`, which pickling raised, what `explain` says."""
+    if hasattr(error, "add_note"):  # not in Python 3.10
+        error.add_note(explain(value))
 
 
 def culprits(value: Any, name: str = "value") -> list[Part]:

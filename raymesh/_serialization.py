@@ -87,7 +87,8 @@ def _is_plain(value: Any) -> bool:
 def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
     """The pickle of ``value`` and the buffers that belong beside it.
 
-    Raises TypeError that names the parts which do not pickle.
+    Raises TypeError that names the parts which do not pickle; what else the pickling raised is
+    passed on as it is, with a note of these parts.
     """
     if _is_plain(value):
         buffers: list[pickle.PickleBuffer] = []
@@ -107,7 +108,10 @@ def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
 
         if _deep.is_cause_of(error):
             raise _deep.too_deep(value) from None
-        raise _pickling.not_serializable(value, "value", error) from error
+        if isinstance(error, TypeError):
+            raise _pickling.not_serializable(value, "value", error) from error
+        _pickling.note_culprits(value, error)
+        raise
 
 
 def _dump(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:

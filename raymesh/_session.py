@@ -171,7 +171,7 @@ def _start(
         object_store_memory=host.object_store_memory,
         namespace=namespace,
         labels=labels,
-        host_name=host_name or _machine.host_name(),
+        host_name=host_name,
         preload=preload,
         early=early,
         prestart=min(cpus, _machine.cpu_count()),

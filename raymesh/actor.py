@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from raymesh import _native, _options, _preload, _state
-from raymesh._actor_meta import ClassMeta, HandleMeta, MethodMeta, read_class
+from raymesh._actor_meta import ClassMeta, HandleMeta, MethodMeta, is_generator, read_class
 from raymesh._ids import ActorID
 from raymesh._later import not_yet
-from raymesh.remote_function import checked, merge, retryable
+from raymesh.remote_function import check_returns, checked, merge, retryable
 
 
 class ActorClassInheritanceException(TypeError):
@@ -271,6 +271,7 @@ class ActorMethod:
     def options(self, **options: Any) -> ActorMethod:
         """The same method with other options."""
         _options.check_method(options, _options.METHOD_CALL, "ActorMethod.options()")
+        check_returns(options, self._method.is_generator)
         known = {key: options[key] for key in MethodMeta._fields if options.get(key) is not None}
         method = self._method._replace(**known)
         return ActorMethod(self._ray_native, self._ray_meta, self._method_name, method)
@@ -315,6 +316,8 @@ def _submitter(
         max_task_retries=meta.max_task_retries if retries is None else retries,
         retry_exceptions=False if retry_exceptions is None else retryable(retry_exceptions),
         concurrency_group=method.concurrency_group or "",
+        # "": as it is called.
+        task_name=method.name or "",
     )
     return checked(bound.remote, method.signature)
 
@@ -333,6 +336,7 @@ def method(*args: Any, **kwargs: Any) -> Any:
         raise
 
     def annotate(function: Any) -> Any:
+        check_returns(kwargs, is_generator(function))
         for key, value in kwargs.items():
             setattr(function, f"__ray_{key.lstrip('_')}__", value)
         return function

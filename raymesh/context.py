@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from raymesh import _native
 
 
-class RayContext:
+class RayContext(Mapping[str, Any]):
     """The runtime that was started: read it as a mapping, or leave it with `with`, which ends it."""
 
     def __init__(self, info: dict[str, Any]) -> None:
@@ -41,14 +41,6 @@ class RayContext:
 
     def __len__(self) -> int:
         return len(self.address_info)
-
-    def keys(self) -> Any:
-        """The keys of `address_info`."""
-        return self.address_info.keys()
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key of `address_info`."""
-        return self.address_info.get(key, default)
 
     def _repr_html_(self) -> str:
         """For notebooks."""

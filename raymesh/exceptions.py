@@ -7,6 +7,7 @@ or an object for reasons that lie outside of the user's code.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from raymesh._ids import TaskID
@@ -49,13 +50,13 @@ class TaskCancelledError(RayError):
     """The task was cancelled."""
 
     def __init__(self, task_id: TaskID | None = None, error_message: str | None = None) -> None:
+        # Nothing is passed on to the base here and below: `args` then is what the program gave.
         self.task_id = task_id
         self.error_message = error_message
-        super().__init__(task_id, error_message)
 
     def __str__(self) -> str:
-        what = "This task or its dependency" if self.task_id is None else f"Task {self.task_id}"
-        return "\n".join(filter(None, [f"{what} was cancelled", self.error_message]))
+        what = "This task or its dependency" if self.task_id is None else f"Task: {self.task_id}"
+        return " ".join(filter(None, [f"{what} was cancelled.", self.error_message]))
 
 
 class RayTaskError(RayError):
@@ -79,11 +80,11 @@ class RayTaskError(RayError):
         self.traceback_str = traceback_str
         self.cause = cause
         self.proctitle = proctitle or f"ray::{function_name}"
-        self.pid = pid
-        self.ip = ip
+        self.pid = os.getpid() if pid is None else pid
+        self.ip = _own_ip() if ip is None else ip
         self.actor_repr = actor_repr
         self._actor_id = actor_id
-        super().__init__(function_name, traceback_str, cause, self.proctitle, pid, ip)
+        super().__init__(function_name, traceback_str, cause, proctitle, pid, ip)
 
     def make_dual_exception_instance(self) -> RayTaskError:
         """This error as one that is also an instance of the cause's class."""
@@ -174,9 +175,13 @@ class ActorDiedError(RayActorError):
     BASE_ERROR_MSG = "The actor died unexpectedly before finishing this task."
 
     def __init__(self, cause: RayTaskError | None = None) -> None:
-        if cause is None:
+        if not cause:
             super().__init__(error_msg=self.BASE_ERROR_MSG)
             return
+        if not isinstance(cause, RayTaskError):
+            raise AssertionError(
+                f"the cause of an ActorDiedError is a RayTaskError or None, not {cause!r}"
+            )
         super().__init__(
             actor_id=cause._actor_id,
             error_msg=f"The actor died because of an error raised in its creation task, {cause}",
@@ -217,7 +222,6 @@ class RaySystemError(RayError):
     def __init__(self, client_exc: BaseException | str, traceback_str: str | None = None) -> None:
         self.client_exc = client_exc
         self.traceback_str = traceback_str
-        super().__init__(client_exc, traceback_str)
 
     def __str__(self) -> str:
         text = f"System error: {self.client_exc}"
@@ -297,7 +301,6 @@ class RpcError(RayError):
     def __init__(self, message: str, rpc_code: int | None = None) -> None:
         self.message = message
         self.rpc_code = rpc_code
-        super().__init__(message, rpc_code)
 
     def __str__(self) -> str:
         return self.message
@@ -358,7 +361,6 @@ class RuntimeEnvSetupError(RayError):
 
     def __init__(self, error_message: str | None = None) -> None:
         self.error_message = error_message
-        super().__init__(error_message)
 
     def __str__(self) -> str:
         parts = ["Failed to set up runtime environment.", self.error_message]
@@ -369,14 +371,14 @@ class TaskPlacementGroupRemoved(RayError):
     """The placement group of the task was removed."""
 
     def __str__(self) -> str:
-        return super().__str__() or "The placement group corresponding to this task was removed."
+        return "The placement group corresponding to this task has been removed."
 
 
 class ActorPlacementGroupRemoved(RayError):
     """The placement group of the actor was removed."""
 
     def __str__(self) -> str:
-        return super().__str__() or "The placement group corresponding to this actor was removed."
+        return "The placement group corresponding to this Actor has been removed."
 
 
 class PendingCallsLimitExceeded(RayError):
@@ -461,6 +463,12 @@ class ActorHandleNotFoundError(ValueError, RayError):
     def __init__(self, error_message: str) -> None:
         self.error_message = error_message
         super().__init__(error_message)
+
+
+def _own_ip() -> str:
+    from raymesh._cluster import node_ip_address
+
+    return node_ip_address()
 
 
 def _restore(cls: type[RayError], args: tuple[Any, ...], state: dict[str, Any]) -> RayError:

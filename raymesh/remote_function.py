@@ -80,7 +80,7 @@ class RemoteFunction:
                 "with `asyncio.run(f())`, or make it a method of an actor."
             )
         self._source = _Source(function)
-        _check_returns(options, self._source.is_generator)
+        check_returns(options, self._source.is_generator)
         self._function = function
         self._default_options = options
         self._variants: dict[Any, FunctionWithOptions] = {}
@@ -144,7 +144,7 @@ class FunctionWithOptions:
         """The same function with other options."""
         _options.check_task(task_options, in_options=True)
         merged = merge(self._options, task_options)
-        _check_returns(merged, self._source.is_generator)
+        check_returns(merged, self._source.is_generator)
         return FunctionWithOptions(self._source, merged)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
@@ -169,7 +169,8 @@ def checked(remote: Callable[..., Any], signature: Signature) -> Callable[..., A
     return checked_remote
 
 
-def _check_returns(options: dict[str, Any], is_generator: bool) -> None:
+def check_returns(options: dict[str, Any], is_generator: bool) -> None:
+    """ValueError for a generator's `num_returns` where there is no generator."""
     num_returns = options.get("num_returns")
     if num_returns in ("streaming", "dynamic") and not is_generator:
         raise ValueError(

@@ -26,7 +26,8 @@ class RuntimeContext:
         }
         if not self._of("is_driver"):
             context["task_id"] = TaskID(self._of("task_id") or TaskID.nil().binary())
-            context["actor_id"] = ActorID(self._of("actor_id") or ActorID.nil().binary())
+            if self._of("actor_id") is not None:
+                context["actor_id"] = ActorID(self._of("actor_id"))
         return context
 
     def get_job_id(self) -> str:
@@ -43,16 +44,20 @@ class RuntimeContext:
 
     def get_task_id(self) -> str | None:
         """The task, as hexadecimal text; None in a driver."""
-        return self._in_task("task_id", hexadecimal=True)
+        task_id = self._in_task("task_id", hexadecimal=True)
+        actor_id = self._of("actor_id")
+        if task_id is None and actor_id is not None:
+            # In the constructor.
+            return TaskID.for_actor_creation_task(ActorID(actor_id)).hex()
+        return task_id
 
     def get_task_name(self) -> str | None:
         """The name of the task, as set by its option `name`; None in a driver."""
         name = self._in_task("task_name")
         if name is None or name != self.get_task_function_name():
             return name
-        # Without the module: `f`, `Counter.add`.
-        module = name.split(".<locals>.")[0].rpartition(".")[0]
-        return name.removeprefix(f"{module}.") if self._of("actor_id") is None else name
+        # Of a function without its module and what it is defined in; `Counter.add` of a method.
+        return name.rpartition(".")[2] if self._of("actor_id") is None else name
 
     def get_task_function_name(self) -> str | None:
         """The function or method of the task; None in a driver."""
@@ -179,12 +184,13 @@ class RuntimeContext:
         return TaskID(self._of("task_id") or TaskID.nil().binary())
 
     @property
-    def actor_id(self) -> ActorID:
+    def actor_id(self) -> ActorID | None:
         """Deprecated: `get_actor_id`."""
         _deprecated("actor_id", "get_actor_id()")
         if self._of("is_driver"):
             raise AssertionError("This is available in tasks and actors only.")
-        return ActorID(self._of("actor_id") or ActorID.nil().binary())
+        actor_id = self._of("actor_id")
+        return None if actor_id is None else ActorID(actor_id)
 
     @property
     def current_placement_group_id(self) -> PlacementGroupID:

@@ -130,6 +130,17 @@ async def _serve(
     await ended
 
 
+def _cancelled(error: asyncio.CancelledError) -> BaseException:
+    """What a caller sees of it. Not the error itself: raised where a caller awaits the call, it would
+    mean that the caller's own task was cancelled."""
+    from raymesh.exceptions import TaskCancelledError
+
+    text = "It raised asyncio.CancelledError: something that it awaited was cancelled in the actor."
+    shown = TaskCancelledError(error_message=text)
+    shown.__cause__ = error
+    return shown
+
+
 async def _run_call(
     calls: _native.AsyncCalls,
     token: int,
@@ -144,6 +155,8 @@ async def _run_call(
             result = await result
     except SystemExit:
         raise
+    except asyncio.CancelledError as error:
+        calls.failed(token, _cancelled(error))
     except BaseException as error:
         calls.failed(token, error)
     else:

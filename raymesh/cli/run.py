@@ -45,9 +45,11 @@ def _run_script(path: str, arguments: list[str]) -> None:
     sys.argv = [path, *arguments]
     sys.path.insert(0, "" if path == "-" else os.path.dirname(os.path.realpath(path)))
     _forget_runner_path()
-    main = _new_main(None if path == "-" else path)
+    # As Python does: `sys.argv[0]` as it was given, `__file__` and tracebacks with the whole path.
+    whole = None if path == "-" else os.path.abspath(path)
+    main = _new_main(whole)
     try:
-        code = compile(source, "<stdin>" if path == "-" else path, "exec")
+        code = compile(source, whole or "<stdin>", "exec")
         exec(code, main.__dict__)
     except Exception as error:
         _show_and_exit(error)

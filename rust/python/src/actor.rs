@@ -166,7 +166,9 @@ impl Actor {
         PyBytes::new(py, &self.id.to_ray_bytes(session::job()))
     }
 
-    #[pyo3(signature = (name, *, num_returns, max_task_retries, retry_exceptions, concurrency_group))]
+    #[pyo3(signature = (
+        name, *, num_returns, max_task_retries, retry_exceptions, concurrency_group, task_name
+    ))]
     fn method(
         slf: &Bound<'_, Self>,
         name: String,
@@ -174,6 +176,7 @@ impl Actor {
         max_task_retries: i32,
         retry_exceptions: &Bound<'_, PyAny>,
         concurrency_group: &str,
+        task_name: &str,
     ) -> PyResult<Method> {
         let _ = concurrency_group;
         Ok(Method {
@@ -181,7 +184,7 @@ impl Actor {
             name,
             num_returns,
             max_retries: max_task_retries,
-            options: call_options(slf.py(), retry_exceptions, "")?,
+            options: call_options(slf.py(), retry_exceptions, task_name)?,
         })
     }
 
@@ -324,11 +327,16 @@ pub(crate) fn current_actor(py: Python<'_>) -> PyResult<Option<(Actor, Py<PyByte
 /// Tells the controller that this actor ends by its own will.
 #[pyfunction]
 pub(crate) fn exit_actor(py: Python<'_>) -> PyResult<()> {
-    let session = session::ensure(py)?;
-    let Some((actor, _)) = crate::context::actor() else {
-        return Err(PyRuntimeError::new_err("exit_actor called on a process that is not an actor"));
-    };
+    if leave(&*session::ensure(py)?) {
+        return Ok(());
+    }
+    Err(PyRuntimeError::new_err("exit_actor called on a process that is not an actor"))
+}
+
+/// The actor that this process is ends by its own will: it is not restarted. False: it is none.
+pub(crate) fn leave(session: &Session) -> bool {
+    let Some((actor, _)) = crate::context::actor() else { return false };
     session.proc.tell_controller(ToController::ActorExited { actor });
     session.proc.request_exit(raymesh_wire::control::ExitReason::OutOfScope);
-    Ok(())
+    true
 }

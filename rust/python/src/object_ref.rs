@@ -206,8 +206,37 @@ impl ObjectRef {
     }
 
     #[classmethod]
-    fn __class_getitem__<'py>(cls: &Bound<'py, PyType>, _item: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
-        cls.clone()
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        cls.py().import("types")?.getattr("GenericAlias")?.call1((cls, item))
+    }
+
+    /// As for Ray without `RAY_record_ref_creation_sites`.
+    #[allow(clippy::unused_self)]
+    const fn call_site(&self) -> &'static str {
+        ""
+    }
+
+    /// None: there are no transports of tensors to choose from.
+    #[allow(clippy::unused_self)]
+    const fn tensor_transport(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Old for `asyncio.wrap_future(ref.future())`.
+    #[pyo3(signature = (_internal=false))]
+    fn as_future<'py>(slf: &Bound<'py, Self>, _internal: bool) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("asyncio")?.getattr("wrap_future")?.call1((Self::future(slf)?,))
+    }
+
+    #[classmethod]
+    fn from_binary<'py>(
+        cls: &Bound<'py, PyType>,
+        id_bytes: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        cls.call1((id_bytes,))
     }
 
     fn __hash__(&self) -> u64 {

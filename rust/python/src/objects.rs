@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use raymesh_core::process::{Awaited, Flag, Lookup};
+use raymesh_core::process::{Awaited, Flag, Lookup, Process};
 use raymesh_runtime::process::{Waited, Waiting};
 use raymesh_wire::{ErrorKind, ErrorValue, Value};
 
@@ -105,7 +105,7 @@ pub(crate) fn get_one<'py>(
     let session = session::ensure(py)?;
     let flag = reference.get().flag_in(&session)?;
     if !is_ready(&session, flag) {
-        await_in_order(py, &session, &[Arc::clone(flag)], self::timeout(timeout)?)?;
+        await_all(py, &session, &[Arc::clone(flag)], self::timeout(timeout)?)?;
     }
     value_of(py, &session, flag)
 }
@@ -119,30 +119,38 @@ pub(crate) fn get<'py>(
     let session = session::ensure(py)?;
     let flags = flags_of(&session, refs)?;
     let limit = self::timeout(timeout)?;
-    await_in_order(py, &session, &flags, limit)?;
+    await_all(py, &session, &flags, limit)?;
+    if let Some(failed) = flags.iter().find(|flag| flag.is_error()) {
+        value_of(py, &session, failed)?;
+    }
     let values = flags.iter().map(|flag| value_of(py, &session, flag)).collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, values)
 }
 
-/// Waits until all are ready, or the first in order that is not a value is an error: later objects
-/// need not be waited for then.
-fn await_in_order(
+/// Waits until all are ready, or one of them is an error: the others need not be waited for then.
+fn await_all(
     py: Python<'_>,
     session: &Session,
     flags: &[Arc<Flag>],
     limit: Option<Duration>,
 ) -> PyResult<()> {
     let mut done = 0;
+    let mut errors_seen = None;
     let all = wait_for(py, session, limit, |waiting| {
         session.proc.fetch_all(flags);
         session.proc.wait_until(waiting.all_of(flags), |proc| {
             while done < flags.len() && flags[done].is_ready() {
-                if flags.len() > 1 && proc.read_core(|core| core.is_error(flags[done].id())) {
-                    return true;
-                }
                 done += 1;
             }
-            done == flags.len()
+            if done == flags.len() {
+                return true;
+            }
+            // Not after every batch of mail: there may be many flags, and many batches.
+            let errors = flags.len() > 1 && {
+                let now = Some(proc.read_core(Process::errors_seen));
+                std::mem::replace(&mut errors_seen, now) != now
+            };
+            errors && flags.iter().any(|flag| flag.is_error())
         })
     })?;
     if all { Ok(()) } else { Err(timed_out(py, session, flags, limit)) }

@@ -253,6 +253,43 @@ impl Results {
         self.returns.push(Return { value, refs: held.ids().to_vec() });
         self.held.push(held);
     }
+
+    /// Adds what a generator yields, up to `declared` items. The error is that of the next one.
+    fn fill(
+        &mut self,
+        py: Python<'_>,
+        session: &Session,
+        generator: &Bound<'_, PyAny>,
+        owner: ProcId,
+        declared: usize,
+    ) -> PyResult<()> {
+        let mut items = generator.try_iter()?;
+        while self.returns.len() < declared {
+            let Some(item) = items.next() else {
+                return Err(wrong_count(self.returns.len(), declared));
+            };
+            let frame = frame::dump(py, session, &item?, owner, &[])?;
+            self.add(frame.value, frame.refs);
+        }
+        // Nobody can be told by an error any more.
+        let late = match items.next() {
+            None => return Ok(()),
+            Some(Ok(_)) => wrong_count(declared + 1, declared),
+            Some(Err(error)) => error,
+        };
+        let _ = writeln!(std::io::stderr(), "{late} (after all {declared} results of a generator)");
+        Ok(())
+    }
+
+    /// The error takes the place of all results.
+    fn abandon(self, session: &Session, error: PyErr) -> PyErr {
+        for packed in self.returns {
+            if let Value::Stored(block) = packed.value {
+                session.proc.abandon(block);
+            }
+        }
+        error
+    }
 }
 
 /// Serializes what a call returned, as objects of `owner`.
@@ -270,24 +307,33 @@ pub(crate) fn pack_results(
             let frame = frame::dump(py, session, value, owner, &[])?;
             results.add(frame.value, frame.refs);
         }
+        declared if is_generator(value)? => {
+            let ended = results.fill(py, session, value, owner, declared as usize);
+            if let Err(error) = ended {
+                if is_retryable(py, call, &error) || error.is_instance_of::<PySystemExit>(py) {
+                    return Err(results.abandon(session, error));
+                }
+                // What was yielded before is there; only what is missing has failed.
+                let (error, held) = error_value(py, session, &call_name(call), &error);
+                let item = Return { value: Value::Error(error), refs: held.ids().to_vec() };
+                results.returns.resize(declared as usize, item);
+                results.held.push(held);
+            }
+        }
         declared => {
             for item in items_of(value, declared as usize)? {
                 match frame::dump(py, session, &item, owner, &[]) {
                     Ok(frame) => results.add(frame.value, frame.refs),
-                    Err(error) => {
-                        // The error takes the place of all results.
-                        for packed in results.returns {
-                            if let Value::Stored(block) = packed.value {
-                                session.proc.abandon(block);
-                            }
-                        }
-                        return Err(error);
-                    }
+                    Err(error) => return Err(results.abandon(session, error)),
                 }
             }
         }
     }
     Ok(results)
+}
+
+fn is_generator(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.is_instance(&value.py().import("types")?.getattr("GeneratorType")?)
 }
 
 /// The `declared` results of a call that has several.
@@ -301,12 +347,13 @@ fn items_of<'py>(value: &Bound<'py, PyAny>, declared: usize) -> PyResult<Vec<Bou
     };
     let items = items.collect::<PyResult<Vec<_>>>()?;
     if items.len() != declared {
-        return Err(PyValueError::new_err(format!(
-            "Task returned {} objects, but num_returns={declared}.",
-            items.len()
-        )));
+        return Err(wrong_count(items.len(), declared));
     }
     Ok(items)
+}
+
+fn wrong_count(items: usize, declared: usize) -> PyErr {
+    PyValueError::new_err(format!("Task returned {items} objects, but num_returns={declared}."))
 }
 
 pub(crate) fn reply(session: &Session, call: &Call, status: ReplyStatus, exec_us: u32, results: Results) {
@@ -410,5 +457,13 @@ fn exit_code(py: Python<'_>, session: &Session, error: &PyErr) -> Option<i32> {
         return Some(0);
     }
     let code = error.value(py).getattr("code").ok()?;
-    if code.is_none() { Some(0) } else { Some(code.extract().unwrap_or(1)) }
+    if code.is_none() {
+        return Some(0);
+    }
+    let code = code.extract().unwrap_or(1);
+    if code == 0 {
+        // As in Ray, `sys.exit(0)` is `exit_actor()`; other codes are crashes.
+        crate::actor::leave(session);
+    }
+    Some(code)
 }

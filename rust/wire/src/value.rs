@@ -71,6 +71,24 @@ impl ErrorValue {
         Self { kind: ErrorKind::Argument, payload: Bytes::from(payload) }
     }
 
+    /// The same as the death of an actor whose constructor was to have it as an argument.
+    #[must_use]
+    pub fn of_constructor_argument(&self) -> Self {
+        match self.kind {
+            ErrorKind::Task | ErrorKind::ActorInit => {
+                Self { kind: ErrorKind::ActorInit, payload: self.payload.clone() }
+            }
+            _ => {
+                let inner = self.argument();
+                let text = String::from_utf8_lossy(&inner.as_ref().unwrap_or(self).payload).into_owned();
+                Self::text(
+                    ErrorKind::ActorDied,
+                    format!("The actor was not made: an argument of its constructor failed: {text}"),
+                )
+            }
+        }
+    }
+
     /// The error inside an [`ErrorKind::Argument`].
     #[must_use]
     pub fn argument(&self) -> Option<Self> {

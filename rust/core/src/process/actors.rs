@@ -10,7 +10,7 @@ use raymesh_wire::{
     ActorId, CallTarget, ErrorKind, ErrorValue, ObjectId, ProcId, TaskId, ToController, Value,
 };
 
-use super::objects::Flag;
+use super::flag::Flag;
 use super::tasks::{Arguments, Route};
 use super::{Effect, Process};
 
@@ -238,6 +238,7 @@ impl Process {
     /// An argument of the constructor failed: the actor is dead before it was made. The controller tells
     /// those to whom handles were passed.
     fn give_up_creation(&mut self, actor: ActorId, error: ErrorValue, fx: &mut Vec<Effect>) {
+        let error = error.of_constructor_argument();
         self.tell_controller(ToController::ActorReady { actor, error: Some(error.clone()) }, fx);
         self.accept_actor_state(actor, ActorState::Dead { error }, fx);
     }

@@ -3,6 +3,7 @@
 //!
 //! - [`objects`]: reference counts and values. The process that made a reference owns the object;
 //!   others borrow it.
+//! - [`flag`]: whether an object has a value, readable without a lock.
 //! - [`tasks`]: tasks wait for their arguments, then for the reply; retries.
 //! - [`leases`]: workers for tasks, what is sent to them, and what is taken back.
 //! - [`late`]: what is sent ahead is taken back when its worker does not get to it.
@@ -37,6 +38,7 @@ mod crashes;
 mod definitions;
 mod departed;
 mod executor;
+mod flag;
 mod late;
 mod leases;
 mod objects;
@@ -57,7 +59,8 @@ use departed::Departed;
 
 pub use actors::{ActorCallSpec, CreateActor};
 pub use executor::Incoming;
-pub use objects::{Flag, Lookup};
+pub use flag::Flag;
+pub use objects::Lookup;
 pub use tasks::{Arguments, TaskSpec};
 pub use why::Awaited;
 

@@ -1,41 +1,13 @@
 //! Objects that this process owns or borrows: values and reference counts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::{HashMap, HashSet};
 use raymesh_wire::{Block, ErrorKind, ErrorValue, Message, ObjectId, ProcId, Value};
 use smallvec::SmallVec;
 
+use super::flag::Flag;
 use super::{Effect, Process};
-
-/// Shared by all holders in the process: whether the object has a value, readable without a lock.
-#[derive(Debug)]
-pub struct Flag {
-    id: ObjectId,
-    ready: AtomicBool,
-    /// The last list that it was found in.
-    listed: AtomicU64,
-}
-
-impl Flag {
-    #[must_use]
-    pub const fn id(&self) -> ObjectId {
-        self.id
-    }
-
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
-    }
-
-    /// Notes that it stands in the list of this number. False: it was noted there already. Numbers are
-    /// not used twice; of lists that threads walk at the same time, some second mentions may be missed.
-    #[must_use]
-    pub fn note_listed(&self, list: u64) -> bool {
-        self.listed.swap(list, Ordering::Relaxed) != list
-    }
-}
 
 /// What is known here of an object's value.
 #[derive(Clone, Debug)]
@@ -72,6 +44,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     entries: HashMap<ObjectId, Entry>,
+    /// How many objects have become errors.
+    errors: u64,
     /// Owned objects by borrower, so that a death costs what the dead held and no more.
     by_borrower: HashMap<ProcId, HashSet<ObjectId>>,
 }
@@ -79,7 +53,7 @@ pub(super) struct Objects {
 impl Objects {
     fn entry(&mut self, id: ObjectId) -> &mut Entry {
         self.entries.entry(id).or_insert_with(|| Entry {
-            flag: Arc::new(Flag { id, ready: AtomicBool::new(false), listed: AtomicU64::new(0) }),
+            flag: Arc::new(Flag::new(id)),
             local: 0,
             registered: 0,
             asked: false,
@@ -116,9 +90,9 @@ impl Process {
         }
         let entry = self.objects.entry(object);
         entry.local = 1;
+        entry.flag.resolve(&value);
         entry.value = Some(value);
         entry.refs = refs;
-        entry.flag.ready.store(true, Ordering::Release);
         let flag = Arc::clone(&entry.flag);
         self.settle(fx);
         flag
@@ -206,6 +180,12 @@ impl Process {
     #[must_use]
     pub fn is_error(&self, object: ObjectId) -> bool {
         self.objects.value(object).is_some_and(Value::is_error)
+    }
+
+    /// How many objects have become errors here: unless it grows, nobody needs to look for one.
+    #[must_use]
+    pub const fn errors_seen(&self) -> u64 {
+        self.objects.errors
     }
 
     /// Asks the owner of a borrowed object for its value, unless that is known or under way.
@@ -305,9 +285,11 @@ impl Process {
             }
             return;
         }
+        self.objects.errors += u64::from(value.is_error());
+        let entry = self.objects.entry(object);
+        entry.flag.resolve(&value);
         entry.value = Some(value);
         entry.refs = refs;
-        entry.flag.ready.store(true, Ordering::Release);
         if std::mem::take(&mut entry.awaited) {
             fx.push(Effect::Ready { object });
         }

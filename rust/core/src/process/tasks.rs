@@ -10,7 +10,7 @@ use raymesh_wire::{
     Return, TaskId, Value,
 };
 
-use super::objects::Flag;
+use super::flag::Flag;
 use super::{Effect, Nanos, Process};
 
 /// Serialized arguments of a call.

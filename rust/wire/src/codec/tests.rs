@@ -49,6 +49,19 @@ fn failed_argument_carries_the_kind_and_text_of_its_failure() {
     assert_eq!(hostile.argument(), None);
 }
 
+#[test]
+fn death_of_an_actor_whose_argument_failed_says_why() {
+    let raised = ErrorValue::text(ErrorKind::Task, "pickled");
+    let death = raised.of_constructor_argument();
+    assert_eq!((death.kind, &death.payload), (ErrorKind::ActorInit, &raised.payload));
+    let crashed = ErrorValue::text(ErrorKind::WorkerCrashed, "no such signal");
+    for failed in [crashed.of_argument(), crashed] {
+        let death = failed.of_constructor_argument();
+        assert_eq!(death.kind, ErrorKind::ActorDied);
+        assert!(String::from_utf8_lossy(&death.payload).ends_with("failed: no such signal"));
+    }
+}
+
 /// A list says that it is longer than what is left: refused before memory is set aside for it.
 #[test]
 fn lists_cannot_be_longer_than_the_message() {

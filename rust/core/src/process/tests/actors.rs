@@ -180,6 +180,7 @@ fn constructor_arguments_are_kept_for_restarts() {
 /// Others who call the actor are told as well, whether they hear of it before or after.
 #[test]
 fn an_actor_whose_argument_fails_is_dead_for_everybody() {
+    let death = Value::Error(ErrorValue::text(ErrorKind::ActorInit, "bad"));
     for late in [false, true] {
         let mut net = Net::new(4);
         let bad = net.submit(proc(1), arguments(&[], &[]), ONCE)[0];
@@ -193,9 +194,9 @@ fn an_actor_whose_argument_fails_is_dead_for_everybody() {
         net.take(proc(3), handle);
         let early = (!late).then(|| net.call(proc(3), actor, arguments(&[], &[]), ONCE));
         net.end(worker, task, ReplyStatus::Raised, 1, vec![Return { value: raised("bad"), refs: vec![] }]);
-        assert_eq!(net.value(proc(1), mine), raised("bad"));
+        assert_eq!(net.value(proc(1), mine), death);
         let theirs = early.unwrap_or_else(|| net.call(proc(3), actor, arguments(&[], &[]), ONCE));
-        assert_eq!(net.value(proc(3), theirs), raised("bad"));
+        assert_eq!(net.value(proc(3), theirs), death);
         net.let_go(proc(3), &[theirs]);
         net.finish(proc(3), other.task(), result(""));
         // Created after its argument failed: the same.

@@ -22,6 +22,26 @@ fn references_in_a_result_are_the_callers() {
     net.assert_clean();
 }
 
+/// Who waits for many results ends the wait with the first that failed.
+#[test]
+fn an_error_is_told_from_a_value_by_its_flag() {
+    let mut net = Net::new(2);
+    let results = net.submit(proc(1), arguments(&[], &[]), Options { returns: 2, ..ONCE });
+    let flags: Vec<_> =
+        results.iter().map(|object| net.with(proc(1), |core, _, _| core.hold(*object))).collect();
+    assert!(flags.iter().all(|flag| !flag.is_ready() && !flag.is_error()));
+    let seen = net.with(proc(1), |core, _, _| core.errors_seen());
+    let task = net.start(proc(2)).call.task;
+    let failed = Return { value: raised("late"), refs: vec![] };
+    net.finish(proc(2), task, vec![result("early").remove(0), failed]);
+    assert!(flags.iter().all(|flag| flag.is_ready()));
+    assert_eq!([flags[0].is_error(), flags[1].is_error()], [false, true]);
+    assert_eq!(net.with(proc(1), |core, _, _| core.errors_seen()), seen + 1);
+    net.let_go(proc(1), &results);
+    net.let_go(proc(1), &results);
+    net.assert_clean();
+}
+
 /// The owner of what is in the result is neither the caller nor the worker.
 #[test]
 fn a_third_partys_reference_in_a_result_survives_the_worker() {
