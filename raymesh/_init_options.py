@@ -67,17 +67,13 @@ def ignored(values: Mapping[str, Any]) -> list[str]:
     return [key for key, value in values.items() if key in TUNING and value != TUNING[key]]
 
 
-def check_address(address: str | None) -> None:
-    """Raises unless the address means "start here"."""
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    if address == "local":
-        return
-    if address == "auto":
-        raise ConnectionError(
-            "Could not find any running cluster to connect to.\n"
-            "hint: call init() without an address to start one on this machine."
+def check_joining(**given: Any) -> None:
+    """Raises ValueError for what only says how a host is to be, when no host is started."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise ValueError(
+            f"When connecting to an existing cluster, {' and '.join(names)} must not be provided."
         )
-    raise not_yet(f"connecting to a cluster (address={address!r})", "call init() with no address")
 
 
 def check_unavailable(*, local_mode: bool, job_config: Any, runtime_env: Any) -> None:
@@ -128,6 +124,7 @@ def host(
     object_store_memory: int | None,
     memory: int | None,
     ip_address: str | None,
+    head: bool = True,
 ) -> Host:
     """What this host offers, by measure and by wish."""
     _check_amounts(num_cpus, num_gpus, resources, memory)
@@ -151,8 +148,9 @@ def host(
         "CPU": float(_machine.cpu_count() if num_cpus is None else num_cpus),
         "memory": float(memory),
         f"node:{address}": 1.0,
-        "node:__internal_head__": 1.0,
     }
+    if head:
+        amounts["node:__internal_head__"] = 1.0
     names = _machine.gpu_names()
     amounts["GPU"] = float(len(names) if num_gpus is None else num_gpus)
     if names and amounts["GPU"]:

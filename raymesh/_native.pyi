@@ -56,6 +56,7 @@ def start_driver(
     early: Sequence[str],
     prestart: int,
     capture_output: bool,
+    join: str | None = None,
 ) -> int:
     """Start controller, agent and zygote for this process as driver. Returns the session's number.
 
@@ -73,11 +74,34 @@ def after_fork() -> None:
 
 def is_running() -> bool: ...
 def is_worker() -> bool: ...
+
+class Host:
+    """A host of a cluster without a driver: its head, or one that joins the head that ``join`` names.
+
+    ``listen`` is ``IP:PORT``. Raises ConnectionError if the head cannot be joined, ValueError for an
+    address or a join string that is none.
+    """
+
+    def __new__(
+        cls,
+        *,
+        resources: dict[str, float],
+        object_store_memory: int,
+        labels: dict[str, str],
+        host_name: str,
+        listen: str,
+        join: str | None,
+    ) -> Host: ...
+    def join_string(self) -> str | None: ...
+    def address(self) -> str: ...
+    def next_output(self, timeout: float) -> list[tuple[str, int, bool, str, str]] | None: ...
+    def stop(self) -> None: ...
+
 def preload(modules: Sequence[str], early: Sequence[str]) -> None:
     """Ask for further modules to be imported ahead, as with ``start_driver``. Returns at once."""
 
-def next_output(session: int, timeout: float) -> list[tuple[str, int, bool, str]] | None:
-    """Lines that workers of that session printed: ``(name, pid, is_stderr, line)``; waits up to ``timeout`` seconds.
+def next_output(session: int, timeout: float) -> list[tuple[str, int, bool, str, str]] | None:
+    """Lines that workers of that session printed: ``(name, pid, is_stderr, line, ip)``; waits up to ``timeout`` seconds.
 
     None once that runtime has stopped and everything was handed out.
     """

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """A line of a worker; `times` > 1: of several, this being the last of them."""
+    """A line of a worker; `times` > 1: of several, this being the last of them.
+
+    `ip` is that of another host; empty: of this one.
+    """
 
     name: str
     pid: int
     is_stderr: bool
     text: str
+    ip: str = ""
     times: int = 1
 
 
@@ -148,7 +152,8 @@ class Style:
             repeated = f" [repeated {line.times}x across cluster]{hint}"
             if colour:
                 repeated = f"{_GREEN}{repeated}{_RESET}"
-        return f"{colour}({line.name} pid={line.pid}){reset} {line.text}{repeated}\n"
+        where = f", ip={line.ip}" if line.ip else ""
+        return f"{colour}({line.name} pid={line.pid}{where}){reset} {line.text}{repeated}\n"
 
     def _prefix_colour(self, pid: int) -> str:
         if self._colour == "0":

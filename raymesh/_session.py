@@ -66,17 +66,19 @@ def init(
     given = dict(locals())
     given.update(given.pop("kwargs"))
     _state.refuse_while_starting()
-    from raymesh import _init_options
+    from raymesh import _address, _init_options
 
     private = _init_options.split_unknown(kwargs)
     with _state.lock, _state.starting():
         if _native.is_running():
             return _again(ignore_reinit_error)
-        _init_options.check_address(address)
+        join = _address.join_string(address)
         _init_options.check_unavailable(
             local_mode=local_mode, job_config=job_config, runtime_env=runtime_env
         )
         chosen_namespace = _init_options.checked_namespace(namespace)
+        if join is not None:
+            _init_options.check_joining(num_cpus=num_cpus, num_gpus=num_gpus, resources=resources)
         host = _init_options.host(
             num_cpus=num_cpus,
             num_gpus=num_gpus,
@@ -98,6 +100,7 @@ def init(
             labels=labels or {},
             host_name=private.get("_node_name") or "",
             show_output=_init_options.wants_log_to_driver(log_to_driver),
+            join=join,
         )
         return _context()
 
@@ -158,6 +161,7 @@ def _start(
     labels: dict[str, str],
     host_name: str,
     show_output: bool,
+    join: str | None,
 ) -> None:
     from raymesh import _ahead, _machine, _preload, _sources
     from raymesh._output import Printer
@@ -166,16 +170,18 @@ def _start(
     cpus = int(host.resources.get("CPU", 0))
     _sources.runtime_started()
     preload, early = _preload.first()
+    # A driver that joins a cluster is a host of it that takes no work.
     session = _native.start_driver(
-        resources=host.resources,
+        resources={} if join else host.resources,
         object_store_memory=host.object_store_memory,
         namespace=namespace,
         labels=labels,
         host_name=host_name,
         preload=preload,
         early=early,
-        prestart=min(cpus, _machine.cpu_count()),
+        prestart=0 if join else min(cpus, _machine.cpu_count()),
         capture_output=True,
+        join=join,
     )
     # Costs no time: the zygote takes longer to come up.
     imports = _ahead.Imports()

@@ -13,7 +13,7 @@ from raymesh._output import Folder, Line, Printer, Style
 
 
 def line(text, pid=1, *, err=False, times=1):
-    return Line("f", pid, err, text, times)
+    return Line("f", pid, err, text, times=times)
 
 
 def feed(folder, *lines, now=0.0):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import click
 
 import raymesh
@@ -32,3 +35,55 @@ def doctor() -> None:
     from raymesh.cli import probes, report
 
     report.show(probes.all_findings())
+
+
+@group.command()
+@click.option("--head", is_flag=True, help="Start a cluster; others join it.")
+@click.option("--address", help="Join the cluster of this string, which its head has printed.")
+@click.option("--listen", default="127.0.0.1", show_default=True, help="IP address to listen on.")
+@click.option("--port", default=0, help="Port to listen on.  [default: any that is free]")
+@click.option("--num-cpus", type=float, help="CPUs to offer.  [default: those of this machine]")
+@click.option("--num-gpus", type=float, help="GPUs to offer.  [default: those of this machine]")
+@click.option("--resources", default="{}", help="Further resources, as JSON: amounts by name.")
+@click.option("--labels", default="{}", help="Labels, as JSON: values by name.")
+@click.option("--object-store-memory", type=int, help="Bytes.  [default: 30% of the free memory]")
+@click.option("--node-name", default="", help="Shown to people.  [default: the machine's name]")
+@click.option("--block", is_flag=True, help="Stay until the host ends.")
+def start(head: bool, address: str | None, resources: str, labels: str, **options: Any) -> None:
+    """Start a host of a cluster on this machine."""
+    from raymesh.cli import cluster
+
+    cluster.start(
+        head=head,
+        address=address,
+        resources=_json("--resources", resources),
+        labels=_json("--labels", labels),
+        **options,
+    )
+
+
+@group.command()
+def stop() -> None:
+    """End all hosts that this user has started on this machine."""
+    from raymesh.cli import cluster
+
+    cluster.stop()
+
+
+@group.command()
+@click.option("--address", help="The cluster.  [default: that of a host on this machine]")
+def status(address: str | None) -> None:
+    """Say what hosts a cluster has, and what is free on each."""
+    from raymesh.cli import cluster
+
+    cluster.status(address)
+
+
+def _json(option: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"is no JSON: {error}", param_hint=option) from None
+    if not isinstance(value, dict):
+        raise click.BadParameter("must be a JSON object", param_hint=option)
+    return value

@@ -1,7 +1,6 @@
 //! All links of one host, in one loop.
 //!
-//! [`Hub::poll`] waits for sockets, for file descriptors of the caller's own, and for time; what it has to
-//! tell comes out as [`Event`]s. Nothing here blocks but that wait, and no thread is started.
+//! [`Hub::poll`] waits for sockets and for time; what it has to tell comes out as [`Event`]s. Nothing here blocks but that wait, and no thread is started.
 //!
 //! - [`link`]: what is known of each other host. [`entry`]: each connection, from its first byte.
 //! - [`connect`]: connections that begin and end. [`traffic`]: bytes that arrive and leave.
@@ -14,13 +13,12 @@ mod traffic;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use mio::net::TcpListener;
-use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token as Key};
 use raymesh_wire::{HostId, ProcId};
 
@@ -42,10 +40,19 @@ pub struct HubConfig {
     pub me: HostId,
     pub token: Token,
     /// None: connections are not encrypted.
-    pub identity: Option<Identity>,
-    /// Port 0: any that is free.
-    pub listen: SocketAddr,
+    pub identity: Option<Arc<Identity>>,
+    /// See [`listen`].
+    pub listener: std::net::TcpListener,
     pub timing: Timing,
+}
+
+/// Begins to listen. Port 0: any that is free.
+///
+/// # Errors
+/// When the address is not to be had.
+pub fn listen(address: SocketAddr) -> Result<std::net::TcpListener, LinkError> {
+    let listener = std::net::TcpListener::bind(address);
+    listener.map_err(|source| LinkError::Listen { address, source })
 }
 
 /// Names a connection while it lives.
@@ -68,7 +75,8 @@ pub enum Event {
         host: HostId,
         why: LinkError,
     },
-    /// Nothing that was sent to it and not acknowledged will arrive.
+    /// Nothing that was sent to it and not acknowledged will arrive. `silent_for` is zero if its process is
+    /// known to have ended.
     Dead {
         host: HostId,
         silent_for: Duration,
@@ -98,15 +106,10 @@ pub enum Event {
         remote: Option<SocketAddr>,
         why: LinkError,
     },
-    /// A file descriptor of the caller's is readable.
-    Ready {
-        key: usize,
-    },
 }
 
 const LISTENER: Key = Key(0);
-/// Keys of the caller's own file descriptors lie below.
-const FIRST_CONN: usize = 1 << 16;
+const FIRST_CONN: usize = 1;
 /// Connections that have not proved anything yet; the oldest one makes room.
 const MAX_STRANGERS: usize = 256;
 const SCRATCH: usize = 128 << 10;
@@ -137,14 +140,14 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Listens.
+    /// A hub that knows nobody yet.
     ///
     /// # Errors
-    /// When the address is not to be had.
+    /// When the system refuses something.
     pub fn new(config: HubConfig) -> Result<Self, LinkError> {
-        let HubConfig { me, token, identity, listen, timing } = config;
-        let in_use = |source| LinkError::Listen { address: listen, source };
-        let mut listener = TcpListener::bind(listen).map_err(in_use)?;
+        let HubConfig { me, token, identity, listener, timing } = config;
+        listener.set_nonblocking(true)?;
+        let mut listener = TcpListener::from_std(listener);
         let address = listener.local_addr()?;
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
@@ -179,16 +182,6 @@ impl Hub {
         self.address
     }
 
-    /// Has [`Event::Ready`] told when the file descriptor becomes readable. `key` is the caller's, from 1 to
-    /// 65,535.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn watch(&self, fd: RawFd, key: usize) -> io::Result<()> {
-        debug_assert!(key > 0 && key < FIRST_CONN);
-        self.poll.registry().register(&mut SourceFd(&fd), Key(key), Interest::READABLE)
-    }
-
     /// A host of the cluster, and where it listens (None: it cannot be dialed).
     pub fn know(&mut self, host: HostId, address: Option<SocketAddr>) {
         let (me, timing) = (self.me, self.timing);
@@ -205,6 +198,20 @@ impl Hub {
         if let Some(conn) = link.conn.take() {
             self.close(conn);
         }
+    }
+
+    /// Whether it is known and was not declared dead.
+    #[must_use]
+    pub fn is_alive(&self, host: HostId) -> bool {
+        self.links.get(&host).is_some_and(|link| !link.peer.is_dead())
+    }
+
+    /// Where its connection comes from or goes to; where it listens, if there is none now.
+    #[must_use]
+    pub fn remote(&self, host: HostId) -> Option<SocketAddr> {
+        let link = self.links.get(&host)?;
+        let entry = link.conn.and_then(|conn| self.entries.get(&conn));
+        entry.and_then(|entry| entry.conn.remote().ok()).or(link.address)
     }
 
     /// The host wants to be dialed, or something is about to be sent to it.
@@ -229,12 +236,6 @@ impl Hub {
             self.unsent.push(host);
         }
         true
-    }
-
-    /// Whether more should be sent to it now. True also if it is dead, or not known.
-    #[must_use]
-    pub fn has_room(&self, host: HostId) -> bool {
-        self.links.get(&host).is_none_or(|link| link.peer.is_dead() || link.session.has_room())
     }
 
     /// Lets in who has asked; the connection ends after that.
@@ -267,16 +268,27 @@ impl Hub {
         }
     }
 
+    /// Sends what there is to send, as far as connections take it.
+    pub fn flush(&mut self) {
+        for host in std::mem::take(&mut self.unsent) {
+            self.pump(host);
+        }
+    }
+
+    /// Whether a link has so much to send that no more should be taken on.
+    #[must_use]
+    pub fn is_congested(&self) -> bool {
+        self.links.values().any(|link| !link.peer.is_dead() && !link.session.has_room())
+    }
+
     /// Sends what there is to send, waits, and takes in what has come. Appends what there is to tell.
     ///
     /// # Errors
     /// When the system's poll fails.
     pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
-        for host in std::mem::take(&mut self.unsent) {
-            self.pump(host);
-        }
+        self.flush();
         self.look(events);
-        let timeout = self.timeout(timeout);
+        let timeout = timeout.into_iter().chain(self.patience()).min();
         let mut polled = std::mem::replace(&mut self.polled, Events::with_capacity(0));
         let result = match self.poll.poll(&mut polled, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
@@ -288,7 +300,6 @@ impl Hub {
         for event in &polled {
             match event.token() {
                 LISTENER => self.accept(events),
-                Key(key) if key < FIRST_CONN => events.push(Event::Ready { key }),
                 Key(key) => {
                     let conn = ConnId(key);
                     if event.is_writable() {
@@ -305,13 +316,20 @@ impl Hub {
         result
     }
 
-    fn timeout(&self, wanted: Option<Duration>) -> Option<Duration> {
+    /// Readable when [`Self::poll`] would have something to do: for whoever waits for several things.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.poll.as_raw_fd()
+    }
+
+    /// How long [`Self::poll`] may be left alone if [`Self::fd`] does not become readable.
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
         if !self.unread.is_empty() || !self.unsent.is_empty() {
             return Some(Duration::ZERO);
         }
-        let look = (self.next_look != Nanos::MAX)
-            .then(|| Duration::from_nanos(self.next_look.saturating_sub(self.now())));
-        wanted.into_iter().chain(look).min()
+        let look = || Duration::from_nanos(self.next_look.saturating_sub(self.now()));
+        (self.next_look != Nanos::MAX).then(look)
     }
 
     pub(super) fn now(&self) -> Nanos {
@@ -347,6 +365,7 @@ impl Hub {
                     self.lost(host, why, events);
                 }
             }
+            Action::Probe => self.probe(host, events),
             Action::Knock => events.push(Event::Knock { host }),
             Action::Ping => {
                 let tag = self.now();

@@ -6,7 +6,8 @@
 //!
 //! Liveness is what is heard. Both ends say something at least every [`Timing::ping`]. A connection on
 //! which nothing was heard for half of [`Timing::silence`] is taken down, in case only it is broken; a host
-//! of which nothing was heard for all of it is dead.
+//! of which nothing was heard for all of it is dead. If its system says that nobody listens there any more,
+//! an eighth of it is enough.
 
 use raymesh_wire::HostId;
 
@@ -48,6 +49,8 @@ pub enum Action {
     Dial,
     /// Have it told that it is wanted.
     Knock,
+    /// See whether anybody listens where it listened: it should be dialing.
+    Probe,
     /// Say something.
     Ping,
     /// Take the connection down.
@@ -82,12 +85,24 @@ pub struct Peer {
     heard: Nanos,
     /// Before the next dial, should this one fail.
     pause: Nanos,
+    /// There was a connection.
+    met: bool,
+    /// Nobody listens where it listened, since then, whenever it was tried.
+    refused: Option<Nanos>,
 }
 
 impl Peer {
     #[must_use]
     pub fn new(me: HostId, host: HostId, timing: Timing) -> Self {
-        Self { timing, dials: me > host, state: State::Idle, heard: 0, pause: timing.retry }
+        Self {
+            timing,
+            dials: me > host,
+            state: State::Idle,
+            heard: 0,
+            pause: timing.retry,
+            met: false,
+            refused: None,
+        }
     }
 
     /// Whether a connection is there.
@@ -118,6 +133,8 @@ impl Peer {
     pub fn connected(&mut self, now: Nanos) {
         if self.state != State::Dead {
             self.heard = now;
+            self.met = true;
+            self.refused = None;
             self.state = State::Up { last_said: now };
         }
     }
@@ -136,6 +153,22 @@ impl Peer {
             }
             State::Idle | State::Down { .. } | State::Dead => {}
         }
+    }
+
+    /// Its system says that nobody listens there. True: that has been so for long enough, its process has
+    /// ended. A firewall in between says the same for a moment.
+    pub fn refused(&mut self, now: Nanos) -> bool {
+        let since = *self.refused.get_or_insert(now);
+        if now.saturating_sub(since) < self.timing.silence / 8 {
+            return false;
+        }
+        self.state = State::Dead;
+        true
+    }
+
+    /// Somebody listens there.
+    pub fn not_refused(&mut self) {
+        self.refused = None;
     }
 
     /// Bytes have arrived from it.
@@ -175,6 +208,11 @@ impl Peer {
             State::Down { next } if next <= now && self.dials => {
                 self.state = State::Dialing;
                 return Some(Action::Dial);
+            }
+            State::Down { next } if next <= now && self.met => {
+                self.state = State::Down { next: now + self.pause };
+                self.pause = (self.pause * 2).min(self.timing.ping);
+                return Some(Action::Probe);
             }
             State::Down { next } if next <= now => {
                 self.state = State::Down { next: now + self.timing.ping };

@@ -81,7 +81,7 @@ impl Actor {
         let actor = session.proc.with_core(|core, _, _| core.next_actor());
         let spec = ActorSpec {
             actor,
-            job: session.job,
+            job: session.job(),
             class: definition.id,
             class_name: definition.name().to_owned(),
             args: Value::Inline(Bytes::new()),

@@ -125,7 +125,7 @@ pub(crate) fn unpack<'py>(
     let bytes: &[u8] = match value {
         Value::Inline(bytes) => bytes,
         Value::Stored(block) => {
-            stored = frame::stored(session, block)?;
+            stored = frame::stored(session, &frame::here(py, session, *block)?)?;
             stored
         }
         Value::Error(error) => {

@@ -92,20 +92,20 @@ pub(crate) fn context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let session = session::ensure(py)?;
     let me = session.proc.me();
     let out = PyDict::new(py);
-    out.set_item("job_id", PyBytes::new(py, &session.job.0.to_le_bytes()))?;
+    out.set_item("job_id", PyBytes::new(py, &session.job().0.to_le_bytes()))?;
     out.set_item("node_id", PyBytes::new(py, &node_bytes(me.host(), &session.name)))?;
     let mut worker = node_bytes(me.host(), &session.name);
     worker[16..24].copy_from_slice(&me.as_u64().to_be_bytes());
     out.set_item("worker_id", PyBytes::new(py, &worker))?;
     let running = running(py)?;
     let task = running.as_ref().and_then(|running| running.task);
-    out.set_item("task_id", task.map(|task| PyBytes::new(py, &task.to_ray_bytes(session.job))))?;
+    out.set_item("task_id", task.map(|task| PyBytes::new(py, &task.to_ray_bytes(session.job()))))?;
     out.set_item("task_name", running.as_ref().map_or("", |running| &running.task_name))?;
     out.set_item("function_name", running.as_ref().map_or("", |running| &running.function_name))?;
     let actor = ACTOR.lock().clone();
     out.set_item(
         "actor_id",
-        actor.as_ref().map(|actor| PyBytes::new(py, &actor.id.to_ray_bytes(session.job))),
+        actor.as_ref().map(|actor| PyBytes::new(py, &actor.id.to_ray_bytes(session.job()))),
     )?;
     out.set_item("actor_name", actor.as_ref().map(|actor| actor.name.clone()))?;
     out.set_item("namespace", session.namespace.read().clone())?;

@@ -41,6 +41,9 @@ impl From<Failure> for PyErr {
             Failure::Store(error @ StoreError::Full { .. }) => {
                 Python::attach(|py| exception(py, "StoreFull", error.to_string().as_bytes(), ""))
             }
+            Failure::Store(error @ StoreError::HostLost) => {
+                Python::attach(|py| exception(py, "ObjectLost", error.to_string().as_bytes(), ""))
+            }
             Failure::Store(error) => PyRuntimeError::new_err(error.to_string()),
             Failure::Request(error) => PyRuntimeError::new_err(error.to_string()),
         }

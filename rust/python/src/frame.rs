@@ -207,9 +207,10 @@ pub(crate) fn load<'py>(
             Ok(PyBytes::new(py, bytes.get(at..at + len).ok_or_else(damaged)?).into_any())
         }),
         Value::Stored(block) => {
-            let bytes = stored(session, block)?;
+            let block = here(py, session, *block)?;
+            let bytes = stored(session, &block)?;
             read(py, bytes, start, &mut |at, len| {
-                let view = View::new(&session.proc, object, *block, at, len).ok_or_else(damaged)?;
+                let view = View::new(&session.proc, object, block, at, len).ok_or_else(damaged)?;
                 Ok(Bound::new(py, view)?.into_any())
             })
         }
@@ -263,7 +264,16 @@ fn read_scalar<'py>(py: Python<'py>, frame: &[u8]) -> PyResult<Bound<'py, PyAny>
     })
 }
 
-/// The bytes of a block.
+/// The block, or its copy in this host's memory.
+pub(crate) fn here(py: Python<'_>, session: &Session, block: Block) -> PyResult<Block> {
+    if block.host() == session.proc.me().host() {
+        return Ok(block);
+    }
+    let check = || Python::attach(|py| py.check_signals()).map_err(Failure::Python);
+    py.detach(|| session.proc.here(block, check)).map_err(PyErr::from)
+}
+
+/// The bytes of a block that is [`here`].
 pub(crate) fn stored<'a>(session: &'a Session, block: &Block) -> PyResult<&'a [u8]> {
     session.proc.segment().block_bytes(block).map_err(damaged_block)
 }

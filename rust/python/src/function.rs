@@ -144,7 +144,7 @@ impl Function {
         if known >> 32 == session.generation {
             return known as u32;
         }
-        let key = session.proc.with_core(|core, _, _| core.shape(session.job, &self.resources));
+        let key = session.proc.with_core(|core, _, _| core.shape(session.job(), &self.resources));
         self.shape.store(session.generation << 32 | u64::from(key), Ordering::Relaxed);
         key
     }

@@ -9,6 +9,7 @@
 //! - [`worker`]: running calls. [`construction`]: becoming an actor. [`async_calls`]: calls for an
 //!   event loop. [`context`]: where code runs.
 //! - [`cluster`]: nodes and resources.
+//! - [`host`]: a host without a driver.
 //! - [`hooks`]: Python functions that the native part calls. [`errors`]: failures as exceptions.
 //!
 //! Locks are never held while Python code runs, and no thread waits for the GIL while it holds one.
@@ -26,6 +27,7 @@ mod errors;
 mod frame;
 mod function;
 mod hooks;
+mod host;
 mod loaded;
 mod object_ref;
 mod objects;
@@ -57,6 +59,8 @@ mod _native {
     use super::function::Function;
     #[pymodule_export]
     use super::hooks::set_hooks;
+    #[pymodule_export]
+    use super::host::Host;
     #[pymodule_export]
     use super::object_ref::{ObjectRef, restore_ref};
     #[pymodule_export]

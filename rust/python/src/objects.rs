@@ -42,10 +42,19 @@ fn wait_for(
                 let hint = "hint: let one of them answer without waiting, or make it an async actor.";
                 return Err(exception(py, "System", format!("{text}\n{hint}").as_bytes(), ""));
             }
-            Waited::Stopped => {
-                return Err(PyRuntimeError::new_err("raymesh was shut down while this call waited"));
-            }
+            Waited::Stopped => return Err(stopped(py, session)),
         }
+    }
+}
+
+/// Why a wait has ended without what it waited for.
+fn stopped(py: Python<'_>, session: &Session) -> PyErr {
+    match session.proc.loss() {
+        Some(reason) => {
+            let text = format!("{reason}\nhint: call shutdown(), and init() to join another cluster");
+            exception(py, "System", text.as_bytes(), "")
+        }
+        None => PyRuntimeError::new_err("raymesh was shut down while this call waited"),
     }
 }
 
@@ -84,6 +93,9 @@ fn value_of<'py>(py: Python<'py>, session: &Session, flag: &Flag) -> PyResult<Bo
     let object = flag.id();
     let value = match session.proc.read_core(|core| core.lookup(object)) {
         Lookup::Ready(value) => value,
+        Lookup::Pending | Lookup::Unknown if session.proc.loss().is_some() => {
+            return Err(stopped(py, session));
+        }
         Lookup::Pending | Lookup::Unknown => Value::Error(ErrorValue::text(
             ErrorKind::ObjectLost,
             "the object is gone: its reference belongs to a session that was shut down",

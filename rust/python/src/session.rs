@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use raymesh_runtime::agent::{Agent, AgentConfig, OutputReader};
+use raymesh_runtime::agent::{Agent, AgentConfig, OutputReader, Role};
 use raymesh_runtime::process::Proc;
 use raymesh_wire::{JobId, Quantity, ResourceSet};
 
@@ -19,7 +19,6 @@ use crate::hooks::hooks;
 /// See the module.
 pub(crate) struct Session {
     pub(crate) proc: Arc<Proc>,
-    pub(crate) job: JobId,
     pub(crate) worker: bool,
     agent: Option<Agent>,
     /// Unique in the process: what belongs to another session must be made anew.
@@ -35,11 +34,12 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Sessions up to this generation belong to the process that this one was forked from.
 static FOREIGN: AtomicU64 = AtomicU64::new(0);
 
-/// The only job of a local cluster.
+/// Of processes that belong to no session: the job of a local cluster.
 const LOCAL_JOB: JobId = JobId(1);
 
-pub(crate) const fn job() -> JobId {
-    LOCAL_JOB
+/// The job that this process works for.
+pub(crate) fn job() -> JobId {
+    current().map_or(LOCAL_JOB, |session| session.job())
 }
 
 impl Session {
@@ -50,7 +50,6 @@ impl Session {
             proc,
             name,
             namespace: RwLock::new(namespace),
-            job: LOCAL_JOB,
             agent,
             generation: GENERATION.fetch_add(1, Ordering::Relaxed) + 1,
         }
@@ -58,6 +57,10 @@ impl Session {
 }
 
 impl Session {
+    pub(crate) fn job(&self) -> JobId {
+        self.proc.job()
+    }
+
     /// Whether this is a copy, by fork, of another process's session, whose threads are not here.
     fn is_foreign(&self) -> bool {
         self.generation <= FOREIGN.load(Ordering::Relaxed)
@@ -101,7 +104,7 @@ pub(crate) fn resource_set(amounts: BTreeMap<String, f64>) -> ResourceSet {
 }
 
 #[pyfunction]
-#[pyo3(signature = (*, resources, object_store_memory, namespace, labels, host_name, preload, early, prestart, capture_output))]
+#[pyo3(signature = (*, resources, object_store_memory, namespace, labels, host_name, preload, early, prestart, capture_output, join=None))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn start_driver(
     py: Python<'_>,
@@ -114,6 +117,7 @@ pub(crate) fn start_driver(
     early: Vec<String>,
     prestart: usize,
     capture_output: bool,
+    join: Option<&str>,
 ) -> PyResult<u64> {
     if current().is_some() {
         return Err(PyRuntimeError::new_err("raymesh is running already: call raymesh.shutdown() first"));
@@ -132,16 +136,22 @@ pub(crate) fn start_driver(
         early,
         prestart,
         capture_output,
+        role: join.map(|join| crate::host::member(join, None)).transpose()?.map_or(Role::Alone, Role::Member),
         ..AgentConfig::new(vec![executable.into()], resource_set(resources), object_store_memory)
     };
     let session = py.detach(|| -> PyResult<Session> {
-        let agent = Agent::start(config)
-            .map_err(|error| PyRuntimeError::new_err(format!("raymesh cannot start: {error}")))?;
+        let agent = Agent::start(config).map_err(crate::host::not_started)?;
         let eventfd = agent.agent_eventfd().try_clone_to_owned();
         let proc = eventfd
             .and_then(|eventfd| Proc::start(agent.segment(), agent.driver(), agent.controller(), eventfd))
             .map_err(|error| os_error("raymesh cannot start its helper thread", &error))?;
         proc.on_notice(agent.notifier());
+        let loser = Arc::downgrade(&proc);
+        agent.on_lost(Box::new(move |reason| {
+            if let Some(proc) = loser.upgrade() {
+                proc.lose(reason);
+            }
+        }));
         let output = agent.output();
         let session = Session::new(proc, name, namespace, Some(agent));
         *OUTPUT.write() = Some((session.generation, output));
@@ -153,13 +163,17 @@ pub(crate) fn start_driver(
 }
 
 /// As Ray's: shows when and by whom it was made.
-fn session_name() -> String {
+pub(crate) fn session_name() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("session_{}_{}", since.as_micros(), std::process::id())
 }
 
 /// What `os.environ` holds now, and what workers are to know of the session.
-fn worker_environment(py: Python<'_>, namespace: &str, name: &str) -> PyResult<Vec<(OsString, OsString)>> {
+pub(crate) fn worker_environment(
+    py: Python<'_>,
+    namespace: &str,
+    name: &str,
+) -> PyResult<Vec<(OsString, OsString)>> {
     let environ = py.import("os")?.getattr("environ")?;
     let mut env: BTreeMap<OsString, OsString> = environ
         .call_method0("copy")?
@@ -205,7 +219,12 @@ pub(crate) fn preload(modules: Vec<String>, early: Vec<String>) {
     }
 }
 
-type OutputLine = (String, u32, bool, String);
+/// Name, pid, whether it was for standard error, text, IP address of another host.
+pub(crate) type OutputLine = (String, u32, bool, String, String);
+
+pub(crate) fn output_line(line: raymesh_runtime::OutputLine) -> OutputLine {
+    (line.name, line.pid, line.is_stderr, line.text, line.ip)
+}
 
 #[pyfunction]
 pub(crate) fn next_output(py: Python<'_>, session: u64, timeout: f64) -> Option<Vec<OutputLine>> {
@@ -219,5 +238,5 @@ pub(crate) fn next_output(py: Python<'_>, session: u64, timeout: f64) -> Option<
         }
         return None;
     };
-    Some(lines.into_iter().map(|line| (line.name, line.pid, line.is_stderr, line.text)).collect())
+    Some(lines.into_iter().map(output_line).collect())
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use raymesh_sys::fork::ForkMark;
-use raymesh_wire::{ProcId, TaskId};
+use raymesh_wire::{ProcId, TaskId, envelope};
 
 use crate::doorbell::Doorbell;
 use crate::layout::MailboxHeader;
@@ -120,16 +120,40 @@ impl Endpoint {
 
     /// Sends, never blocking: what the ring cannot take now waits in an outbox of this process, in
     /// order, and leaves when there is room. False: the receiver is gone, and the message dropped.
+    ///
+    /// To a process of another host it goes through the agent of this one; whether it is there, this
+    /// process cannot know.
     pub fn send(&self, to: ProcId, message: &[u8]) -> bool {
+        if to.host() == self.me.host() {
+            return self.send_as(self.me, to, message);
+        }
+        self.send_as(self.me, self.agent(), &enclosed(to, message))
+    }
+
+    /// Agent: hands a message of another host's process to its receiver here.
+    pub fn forward(&self, from: ProcId, to: ProcId, message: &[u8]) -> bool {
+        self.send_as(from, to, message)
+    }
+
+    fn send_as(&self, from: ProcId, to: ProcId, message: &[u8]) -> bool {
         let Some(ring) = self.ring_to(to) else { return false };
         if self.outboxed.load(Ordering::Acquire) == 0 && message.len() <= ring.max_piece() {
-            match self.push_whole(ring, to, message) {
+            match self.push_whole(ring, from, to, message) {
                 Push::Done => return true,
                 Push::Gone => return false,
                 Push::Full | Push::Busy => {}
             }
         }
-        self.send_slowly(&[], to, message)
+        self.send_slowly(&[], from, to, message)
+    }
+
+    fn agent(&self) -> ProcId {
+        ProcId::agent(self.me.host())
+    }
+
+    /// The process of this host into whose ring a message for `to` goes.
+    fn via(&self, to: ProcId) -> ProcId {
+        if to.host() == self.me.host() { to } else { self.agent() }
     }
 
     /// As [`Self::send`], but `message` leaves this process only after all that was sent to `after`
@@ -138,12 +162,19 @@ impl Endpoint {
         if self.outboxed.load(Ordering::Acquire) == 0 {
             return self.send(to, message);
         }
-        self.ring_to(to).is_some() && self.send_slowly(after, to, message)
+        let after: Vec<ProcId> = after.iter().map(|proc| self.via(*proc)).collect();
+        if to.host() == self.me.host() {
+            return self.ring_to(to).is_some() && self.send_slowly(&after, self.me, to, message);
+        }
+        self.send_slowly(&after, self.me, self.agent(), &enclosed(to, message))
     }
 
-    fn send_slowly(&self, after: &[ProcId], to: ProcId, message: &[u8]) -> bool {
+    fn send_slowly(&self, after: &[ProcId], from: ProcId, to: ProcId, message: &[u8]) -> bool {
+        if self.is_forked() {
+            return false;
+        }
         let mut outboxes = self.lock_outboxes();
-        let delivered = outboxes.send(self, after, to, message);
+        let delivered = outboxes.send(self, after, from, to, message);
         self.outboxed.store(outboxes.len(), Ordering::Release);
         delivered
     }
@@ -188,10 +219,10 @@ impl Endpoint {
         }
     }
 
-    fn push_whole(&self, ring: Ring<'_>, to: ProcId, message: &[u8]) -> Push {
+    fn push_whole(&self, ring: Ring<'_>, from: ProcId, to: ProcId, message: &[u8]) -> Push {
         match ring.writer(to, self.slot, self.segment.tokens().any()) {
             Ok(mut writer) => {
-                let pushed = writer.push(self.me, 0, &[], message);
+                let pushed = writer.push(from, 0, &[], message);
                 self.settle(ring, writer.finish());
                 if pushed { Push::Done } else { Push::Full }
             }
@@ -260,6 +291,12 @@ impl Endpoint {
             ring_bell(self.my_bell(), self.event());
         }
     }
+}
+
+fn enclosed(to: ProcId, message: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    envelope::enclose(to, message, &mut out);
+    out
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::sync::{AtomicU32, AtomicU64, Line};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"raymesh\0");
 /// Of this layout and of the protocols on it.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Ring of the agent and of the driver: everybody talks to them.
 pub const LARGE_RING: usize = 1 << 20;
@@ -88,6 +88,8 @@ pub struct Header {
     /// How many of the tokens are in use on this host.
     pub tokens: u32,
     pub arena: u64,
+    /// The host whose agent is the controller. Set before anybody else sees the segment.
+    pub head: AtomicU32,
     /// One more than the largest slot ever opened: where scans end.
     pub slots_seen: Line<AtomicU32>,
 }

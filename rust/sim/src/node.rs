@@ -378,6 +378,8 @@ impl World {
             Effect::Ready { object } => self.ready(id, object),
             Effect::Runnable => self.run_next(id),
             Effect::Free { block } => self.freed(block),
+            // Copies are the runtime's.
+            Effect::Unneeded { .. } => {}
             Effect::Answer(answer) => self.answer(id, *answer),
             Effect::Exit { reason } => self.exit(id, reason),
             #[allow(unreachable_patterns)]

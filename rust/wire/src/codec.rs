@@ -46,6 +46,7 @@ const TO_CONTROLLER: u8 = 10;
 const FROM_CONTROLLER: u8 = 11;
 const TO_AGENT: u8 = 12;
 const FROM_AGENT: u8 = 13;
+const BETWEEN: u8 = 14;
 
 /// Appends `message` to `out`.
 pub fn encode(message: &Message, out: &mut Vec<u8>) {
@@ -97,6 +98,7 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
         Message::FromController(m) => put_serde(out, FROM_CONTROLLER, m),
         Message::ToAgent(m) => put_serde(out, TO_AGENT, m),
         Message::FromAgent(m) => put_serde(out, FROM_AGENT, m),
+        Message::Between(m) => put_serde(out, BETWEEN, m),
     }
 }
 
@@ -139,6 +141,7 @@ pub fn decode(mut input: Bytes) -> Result<Message> {
         FROM_CONTROLLER => Message::FromController(get_serde(&mut input)?),
         TO_AGENT => Message::ToAgent(get_serde(&mut input)?),
         FROM_AGENT => Message::FromAgent(get_serde(&mut input)?),
+        BETWEEN => Message::Between(get_serde(&mut input)?),
         found => return Err(DecodeError::Unknown { what: "message kind", found }),
     };
     match input.len() {

@@ -295,6 +295,8 @@ pub enum ToAgent {
     ShrinkHeap { extents: Vec<Extent> },
     /// Answer to [`FromAgent::Inventory`].
     Inventory { dead: ProcId, owned: Vec<Block>, homed: Vec<Block> },
+    /// Copy a block of another host into one of the sender's. Answered by [`FromAgent::Pulled`].
+    Pull { request: RequestId, from: Block, into: Block },
 }
 
 /// From the agent of the receiver's host.
@@ -312,6 +314,11 @@ pub enum FromAgent {
     /// say which blocks of your own heap hold objects of `dead` (`homed`).
     Inventory {
         dead: ProcId,
+    },
+    /// Whether the copy is there; not if the other host, or the block, is gone.
+    Pulled {
+        request: RequestId,
+        done: bool,
     },
 }
 

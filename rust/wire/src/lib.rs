@@ -7,10 +7,13 @@
 //!   error.
 //! - [`message`]: process to process: calls, replies, ownership.
 //! - [`control`]: process to controller and back: leases, actors, names.
+//! - [`between`]: agents of two hosts. [`envelope`]: processes of two hosts.
 //! - [`codec`]: messages to bytes and back. Decoders treat their input as hostile.
 
+pub mod between;
 pub mod codec;
 pub mod control;
+pub mod envelope;
 pub mod ids;
 pub mod message;
 pub mod resources;

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use crate::between::Between;
 use crate::control::{FromAgent, FromController, ToAgent, ToController};
 use crate::ids::{ActorId, FunctionId, LeaseId, ObjectId, ProcId, TaskId};
 use crate::value::{Block, Value};
@@ -53,6 +54,7 @@ pub enum Message {
     FromController(FromController),
     ToAgent(ToAgent),
     FromAgent(FromAgent),
+    Between(Between),
 }
 
 /// What a call runs.

@@ -58,7 +58,7 @@ impl Controller {
             self.served(class);
             self.watch_starvation(class);
         }
-        if let Some(host) = self.hosts.lose(id) {
+        if let Some(host) = self.hosts.lose(id).filter(Host::takes_work) {
             self.lost.push((id, host.name));
             if self.lost.len() > LOST {
                 self.lost.remove(0);

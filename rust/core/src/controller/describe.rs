@@ -109,7 +109,7 @@ impl Controller {
     pub(super) fn describe(&mut self) -> Vec<HostInfo> {
         let mut pending = self.pending();
         let Self { hosts, shapes, procs, lost, .. } = self;
-        let living = hosts.iter().map(|(id, host)| HostInfo {
+        let living = hosts.iter().filter(|(_, host)| host.takes_work()).map(|(id, host)| HostInfo {
             host: id,
             alive: true,
             name: host.name.clone(),

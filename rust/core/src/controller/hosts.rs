@@ -45,14 +45,23 @@ impl Host {
         self.held.get(id.0 as usize).copied().unwrap_or(0)
     }
 
+    /// A host that has nothing is there for its driver only.
+    pub fn takes_work(&self) -> bool {
+        !self.total.is_empty()
+    }
+
     /// Whether the host could hold `shape` if it were empty.
     pub fn could_fit(&self, shape: &Shape) -> bool {
-        shape.amounts.iter().all(|(id, n)| self.has(*id) >= *n) && self.gpus.could_fit(shape.gpu)
+        self.takes_work()
+            && shape.amounts.iter().all(|(id, n)| self.has(*id) >= *n)
+            && self.gpus.could_fit(shape.gpu)
     }
 
     /// Whether `shape` is free now.
     pub fn fits(&self, shape: &Shape) -> bool {
-        shape.amounts.iter().all(|(id, n)| self.held(*id) + n <= self.has(*id)) && self.gpus.fits(shape.gpu)
+        self.takes_work()
+            && shape.amounts.iter().all(|(id, n)| self.held(*id) + n <= self.has(*id))
+            && self.gpus.fits(shape.gpu)
     }
 
     /// How much of `shape` is missing now, in 1/10,000 of each amount.
@@ -158,7 +167,7 @@ impl Hosts {
     pub fn could_fit(&self, shape: &Shape) -> u32 {
         match self.rarest(shape) {
             Some(owners) => owners.iter().filter(|id| self.hosts[id].could_fit(shape)).count() as u32,
-            None => self.hosts.len() as u32,
+            None => self.hosts.values().filter(|host| host.takes_work()).count() as u32,
         }
     }
 

@@ -180,6 +180,12 @@ impl Host {
         self.fork_more(effects);
     }
 
+    /// The job that the worker works for, or has worked for last.
+    #[must_use]
+    pub fn job_of(&self, proc: ProcId) -> Option<JobId> {
+        self.workers.get(proc)?.job
+    }
+
     /// A name for a further driver that wants to attach; none if the host has no mailbox left.
     pub fn allocate_driver(&mut self) -> Option<ProcId> {
         self.slots.allocate()

@@ -84,6 +84,10 @@ pub enum Effect {
         to: ProcId,
         call: Arc<Call>,
     },
+    /// This process needs a block of another host no more: copies of it here may go.
+    Unneeded {
+        block: Block,
+    },
     /// An object that [`Process::await_object`] asked for has a value.
     Ready {
         object: ObjectId,
@@ -196,7 +200,7 @@ impl Process {
             }
             Message::FromController(message) => self.accept_control(now, message, fx),
             // Not for a process: the runtime handles its agent's messages, and nobody else sends these.
-            Message::ToController(_) | Message::ToAgent(_) | Message::FromAgent(_) => {}
+            Message::ToController(_) | Message::ToAgent(_) | Message::FromAgent(_) | Message::Between(_) => {}
         }
         self.settle(fx);
     }

@@ -457,6 +457,11 @@ impl Process {
             return;
         }
         let Some(entry) = self.objects.entries.remove(&object) else { return };
+        if let Some(Value::Stored(block)) = entry.value
+            && block.host() != self.me.host()
+        {
+            fx.push(Effect::Unneeded { block });
+        }
         for inner in entry.refs {
             self.unhold(inner);
         }

@@ -116,7 +116,36 @@ impl Hub {
                 }
                 events.push(Event::Rejected { remote, why });
             }
+            Role::Probing { host, .. } => {
+                let host = *host;
+                self.close(conn);
+                self.look_dead(host, &why, events);
+            }
             Role::Leaving => self.close(conn),
+        }
+    }
+
+    /// Looks whether anybody listens where the host listened.
+    pub(super) fn probe(&mut self, host: HostId, events: &mut Vec<Event>) {
+        let Some(address) = self.links.get(&host).and_then(|link| link.address) else { return };
+        let probing = TcpStream::connect(address)
+            .map_err(|source| LinkError::Unreachable { address, source })
+            .and_then(|socket| self.add(Conn::dialer(socket, None)?, Role::Probing { host, address }));
+        if let Err(why) = probing {
+            self.look_dead(host, &why, events);
+        }
+    }
+
+    /// A try to reach the host has failed: its system may say that its process has ended.
+    fn look_dead(&mut self, host: HostId, why: &LinkError, events: &mut Vec<Event>) {
+        let refused = matches!(why, LinkError::Unreachable { source, .. }
+            if source.kind() == io::ErrorKind::ConnectionRefused);
+        let now = self.now();
+        let Some(link) = self.links.get_mut(&host) else { return };
+        if !refused {
+            link.peer.not_refused();
+        } else if !link.peer.is_dead() && link.peer.refused(now) {
+            events.push(Event::Dead { host, silent_for: Duration::ZERO });
         }
     }
 
@@ -136,6 +165,7 @@ impl Hub {
             why => {
                 link.peer.disconnected(now);
                 self.next_look = self.next_look.min(now);
+                self.look_dead(host, &why, events);
                 events.push(Event::Down { host, why });
             }
         }

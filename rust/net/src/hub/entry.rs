@@ -27,6 +27,11 @@ pub enum Role {
         address: SocketAddr,
         handshake: Box<Dialer>,
     },
+    /// This end only wants to know whether anybody listens there still.
+    Probing {
+        host: HostId,
+        address: SocketAddr,
+    },
     /// The other end has not proved anything yet.
     Accepting {
         handshake: Box<Acceptor>,
@@ -66,7 +71,9 @@ impl Entry {
 
     /// Of a dial: whether it has failed.
     pub fn check_connected(&mut self) -> Result<(), LinkError> {
-        let Role::Dialing { address, .. } = self.role else { return Ok(()) };
+        let (Role::Dialing { address, .. } | Role::Probing { address, .. }) = self.role else {
+            return Ok(());
+        };
         match self.conn.socket().take_error()? {
             Some(source) => Err(LinkError::Unreachable { address, source }),
             None => Ok(()),
@@ -97,7 +104,7 @@ impl Entry {
                 let host = *host;
                 Ok(reader.next_frame()?.map_or(Step::Wait, |frame| Step::Frame { host, frame }))
             }
-            Role::Asked { .. } | Role::Leaving => Ok(Step::Wait),
+            Role::Asked { .. } | Role::Probing { .. } | Role::Leaving => Ok(Step::Wait),
         }
     }
 

@@ -18,6 +18,12 @@ impl Hub {
         }
         match entry.role {
             Role::Link { host, .. } => self.pump(host),
+            Role::Probing { host, .. } => {
+                self.close(conn);
+                if let Some(link) = self.links.get_mut(&host) {
+                    link.peer.not_refused();
+                }
+            }
             // Without encryption the acceptor speaks first of all.
             _ => self.advance(conn, events),
         }

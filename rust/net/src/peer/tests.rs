@@ -85,7 +85,8 @@ fn silence_takes_down_first_the_connection_and_then_the_host() {
         peer.want(0);
         peer.tick(0);
         peer.connected(0);
-        let done = run(&mut peer, 10_000 * MS);
+        let mut done = run(&mut peer, 10_000 * MS);
+        done.retain(|(_, action)| *action != Action::Probe);
         let pings = done.iter().take_while(|(_, action)| *action == Action::Ping).count();
         assert_eq!(pings, 3, "every 250 ms for a second: {done:?}");
         assert_eq!(done[pings], (1_000, Action::Drop));
@@ -115,4 +116,31 @@ fn the_dead_do_not_come_back() {
     peer.want(2);
     assert!(peer.is_dead());
     assert_eq!(peer.next_deadline(), None);
+}
+
+#[test]
+fn a_host_whose_system_says_that_nobody_is_there_is_dead_soon() {
+    let mut peer = earlier();
+    peer.want(0);
+    peer.tick(0);
+    peer.connected(0);
+    peer.disconnected(100 * MS);
+    assert_eq!(peer.tick(100 * MS), Some(Action::Probe));
+    assert!(!peer.refused(100 * MS));
+    assert!(!peer.refused(300 * MS));
+    assert!(peer.refused(350 * MS));
+    assert!(peer.is_dead());
+}
+
+#[test]
+fn a_firewall_that_refuses_for_a_moment_kills_nobody() {
+    let mut peer = later();
+    peer.want(0);
+    peer.tick(0);
+    peer.connected(0);
+    peer.disconnected(100 * MS);
+    assert!(!peer.refused(100 * MS));
+    peer.connected(300 * MS);
+    peer.disconnected(400 * MS);
+    assert!(!peer.refused(400 * MS));
 }

@@ -40,7 +40,7 @@ fn nothing_is_lost_or_doubled_over_many_cuts() {
     until(&mut [&mut a, &mut b], "all", |hosts| hosts.iter().all(|host| host.messages().len() >= all.len()));
     assert_eq!(numbers(&a), all);
     assert_eq!(numbers(&b), all);
-    assert!(wire.connections() > 10, "it was cut {} times", wire.connections());
+    assert!(wire.connections() > 2, "it was made {} times only", wire.connections());
     assert!(!a.has(|event| matches!(event, Event::Dead { .. })));
 }
 
@@ -54,7 +54,8 @@ fn a_host_that_cannot_be_reached_is_dead_after_its_silence() {
     for (host, name) in [(&mut a, "the acceptor"), (&mut b, "the dialer")] {
         until(&mut [host], name, |hosts| hosts[0].has(|event| matches!(event, Event::Dead { .. })));
     }
-    assert!(began.elapsed() >= SILENCE);
+    // The last sign of life was some time before the cut.
+    assert!(began.elapsed() >= SILENCE / 2);
 }
 
 /// Packets vanish, nobody gets an error; the other direction may be well.
@@ -106,4 +107,20 @@ fn a_host_that_is_not_known_yet_is_let_in_when_it_is() {
     });
     a.hub.know(host(2), None);
     until(&mut [&mut a, &mut b], "early", |hosts| hosts[0].messages() == [b"early"]);
+}
+
+/// Its sockets are closed by its system, and nobody listens any more: no need to wait for silence.
+#[test]
+fn a_host_that_is_killed_is_dead_long_before_its_silence() {
+    for victim in [0, 1] {
+        let (mut a, mut b) = (Host::new(1), Host::new(2));
+        crate::support::introduce(&mut a, &mut b);
+        b.send(host(1), b"first");
+        until(&mut [&mut a, &mut b], "first", |hosts| hosts[0].messages().len() == 1);
+        let (mut left, killed) = if victim == 0 { (b, a) } else { (a, b) };
+        drop(killed);
+        until(&mut [&mut left], "dead", |hosts| {
+            hosts[0].has(|event| matches!(event, Event::Dead { silent_for, .. } if silent_for.is_zero()))
+        });
+    }
 }

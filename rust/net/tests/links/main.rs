@@ -1,11 +1,12 @@
 //! Links between hubs over real sockets, with wires that are cut, muted and closed.
 
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod broken;
 mod strangers;
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use raymesh_net::hello::Purpose;
@@ -99,7 +100,8 @@ fn a_host_that_leaves_is_not_waited_for() {
 fn who_knows_the_token_may_ask_and_is_answered() {
     let identity = Identity::generate().unwrap();
     let fingerprint = identity.fingerprint();
-    let mut head = Host::with(raymesh_net::HubConfig { identity: Some(identity), ..config(1, true) });
+    let mut head =
+        Host::with(raymesh_net::HubConfig { identity: Some(Arc::new(identity)), ..config(1, true) });
     let target = Target {
         address: head.hub.address(),
         token: token(),

@@ -153,8 +153,6 @@ fn another_service_at_the_address_is_named() {
 #[test]
 fn a_port_that_is_taken_is_told_with_the_way_out() {
     let head = Host::new(1);
-    let mut second = config(2, true);
-    second.listen = head.hub.address();
-    let why = raymesh_net::Hub::new(second).unwrap_err();
+    let why = raymesh_net::hub::listen(head.hub.address()).unwrap_err();
     assert!(why.to_string().contains("--port"), "{why}");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use raymesh_net::hub::ConnId;
+use raymesh_net::hub::{ConnId, listen};
 use raymesh_net::tls::Identity;
 use raymesh_net::{Event, Hub, HubConfig, Timing, Token};
 use raymesh_wire::{HostId, ProcId};
@@ -36,8 +36,8 @@ pub fn config(id: u32, encrypted: bool) -> HubConfig {
     HubConfig {
         me: host(id),
         token: token(),
-        identity: encrypted.then(|| Identity::generate().unwrap()),
-        listen: ANY.parse().unwrap(),
+        identity: encrypted.then(|| Arc::new(Identity::generate().unwrap())),
+        listener: listen(ANY.parse().unwrap()).unwrap(),
         timing: Timing::for_silence(SILENCE.as_nanos() as u64),
     }
 }

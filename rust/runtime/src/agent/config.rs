@@ -1,8 +1,41 @@
 //! What an agent is told when it starts.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
+use raymesh_net::tls::Identity;
+use raymesh_net::{Target, Timing, Token};
 use raymesh_wire::ResourceSet;
+
+/// What a host is to the others.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// There are no others.
+    Alone,
+    /// It hosts the controller; others join it.
+    Head(Head),
+    /// It joins a head.
+    Member(Member),
+}
+
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// Port 0: any that is free; see [`super::Agent::address`].
+    pub listen: SocketAddr,
+    pub token: Token,
+    /// None: links are not encrypted.
+    pub identity: Option<Arc<Identity>>,
+    pub timing: Timing,
+}
+
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub target: Target,
+    /// Where hosts that join later can dial it. Port 0: any that is free.
+    pub listen: SocketAddr,
+    pub timing: Timing,
+}
 
 /// See the fields. Everything that the user's program could change later (environment, `sys.path`) is
 /// taken down here, so that the agent's thread reads nothing of the program's state.
@@ -31,6 +64,9 @@ pub struct AgentConfig {
     pub prestart: usize,
     /// Whether anybody takes [`super::Agent::next_output`]. If not, output of workers is dropped.
     pub capture_output: bool,
+    pub role: Role,
+    /// Whether this process is a driver, too.
+    pub driver: bool,
 }
 
 impl AgentConfig {
@@ -50,6 +86,8 @@ impl AgentConfig {
             early: Vec::new(),
             prestart: 0,
             capture_output: true,
+            role: Role::Alone,
+            driver: true,
         }
     }
 

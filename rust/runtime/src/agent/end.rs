@@ -29,6 +29,8 @@ impl Runner {
         self.nursery.kill();
         self.turns_until(FORCE, |runner| runner.nursery.is_empty());
         self.streams.finish(&mut self.poller);
+        self.spread_output();
+        self.leave();
         self.limits.restore();
     }
 

@@ -14,6 +14,10 @@ pub enum StartError {
     NoPython,
     #[error("the agent's thread panicked; its message is on standard error")]
     Panicked,
+    #[error(transparent)]
+    Link(#[from] raymesh_net::LinkError),
+    #[error("the head gives an answer that does not parse\nhint: install the same raymesh on all hosts")]
+    Answer,
     #[error("the system refuses {what}: {source}\nhint: see the limits that `ulimit -a` shows")]
     System { what: &'static str, source: io::Error },
 }

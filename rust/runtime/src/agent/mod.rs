@@ -9,6 +9,8 @@
 //! - [`workers`]: worker processes, from fork to burial.
 //! - [`nursery`]: which zygote forks them, and what is imported ahead; [`zygote`]: one zygote.
 //! - [`sweep`]: ending what workers leave behind when their zygote was killed.
+//! - [`links`]: other hosts. [`joining`]: how hosts come together. [`news`]: the order of what they say.
+//! - [`pulls`]: copies of other hosts' blocks.
 //! - [`memory`]: extents of the object arena; [`orphans`]: blocks of dead processes.
 //! - [`streams`], [`output`]: what workers print.
 //! - [`poll`]: what the loop waits for. [`limits`]: open files.
@@ -16,12 +18,16 @@
 mod config;
 mod end;
 mod error;
+mod joining;
 mod limits;
+mod links;
 mod memory;
+mod news;
 mod nursery;
 mod orphans;
 mod output;
 mod poll;
+mod pulls;
 mod route;
 mod run;
 mod streams;
@@ -29,6 +35,7 @@ mod sweep;
 mod workers;
 mod zygote;
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -41,18 +48,21 @@ use raymesh_shm::{Segment, Shape};
 use raymesh_sys::fd::{eventfd, eventfd_signal};
 use raymesh_wire::{HostId, ProcId};
 
-pub use config::AgentConfig;
+pub use config::{AgentConfig, Head, Member, Role};
 pub use error::StartError;
 pub use output::{OutputLine, OutputReader};
 
 use output::OutputQueue;
 use run::{Command, Runner};
 
-/// The host of local mode. Zero is nobody: a zero `ProcId` means a closed mailbox.
-pub const LOCAL_HOST: HostId = HostId(1);
+/// The head, and the only host of local mode. Zero is nobody: a zero `ProcId` means a closed mailbox.
+pub const FIRST_HOST: HostId = HostId(1);
 
 /// Processes at once on a host.
 const SLOTS: u32 = 8192;
+
+/// Called once when the host has lost its cluster, with the reason.
+pub type OnLost = Box<dyn FnOnce(String) + Send>;
 
 /// A running agent. Dropping it ends it as [`Self::stop`] does.
 ///
@@ -67,6 +77,18 @@ pub struct Agent {
     thread: Mutex<Option<Running>>,
     /// The process that started it.
     pid: u32,
+    address: Option<SocketAddr>,
+    on_lost: Arc<Hook>,
+}
+
+/// Who is to be told of the loss of the cluster.
+#[derive(Default)]
+struct Hook(Mutex<Option<OnLost>>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
 }
 
 #[derive(Debug)]
@@ -82,9 +104,14 @@ impl Agent {
     /// # Errors
     /// When the system refuses something; nothing is left behind then.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
-        let shape = Shape { host: LOCAL_HOST, slots: SLOTS, arena: config.store_bytes };
+        let (host, links) = joining::take_up(&config.role)?;
+        let shape = Shape { host, slots: SLOTS, arena: config.store_bytes };
         let segment = Segment::create(shape)
             .map_err(|source| StartError::Memory { bytes: config.store_bytes, source })?;
+        let address = links.as_ref().map(|links| links.address());
+        if let Some(links) = &links {
+            segment.set_head(links.head());
+        }
         let new_eventfd = || eventfd().map(Arc::new).map_err(StartError::system("an eventfd"));
         let (event, wake) = (new_eventfd()?, new_eventfd()?);
         let output = Arc::new(OutputQueue::default());
@@ -97,7 +124,10 @@ impl Agent {
             wake: Arc::clone(&wake),
             output: Arc::clone(&output),
             commands: receiver,
+            links,
         };
+        let on_lost = Arc::new(Hook::default());
+        let hook = Arc::clone(&on_lost);
         let handle = thread::Builder::new()
             .name("raymesh-agent".to_owned())
             .spawn(move || {
@@ -106,7 +136,11 @@ impl Agent {
                 match Runner::start(parts) {
                     Ok(mut runner) => {
                         let _ = started.send(Ok(()));
-                        runner.run();
+                        if let Some(reason) = runner.run()
+                            && let Some(tell) = hook.0.lock().take()
+                        {
+                            tell(reason);
+                        }
                     }
                     Err(error) => {
                         let _ = started.send(Err(error));
@@ -117,7 +151,7 @@ impl Agent {
         let thread = Mutex::new(Some(Running { commands, handle }));
         let pid = std::process::id();
         let output = OutputReader::new(output, Arc::clone(&wake));
-        let agent = Self { segment, eventfd: event, output, wake, thread, pid };
+        let agent = Self { segment, eventfd: event, output, wake, thread, pid, address, on_lost };
         match starting.recv() {
             Ok(result) => result.map(|()| agent),
             Err(_) => Err(StartError::Panicked),
@@ -131,14 +165,20 @@ impl Agent {
 
     /// The driver's process id in raymesh. Its mailbox is open.
     #[must_use]
-    pub const fn driver(&self) -> ProcId {
-        Host::driver_slot(LOCAL_HOST)
+    pub fn driver(&self) -> ProcId {
+        Host::driver_slot(self.segment.host())
     }
 
-    /// Where messages for the agent and for the controller go.
+    /// Where other hosts reach this one; none if it is alone.
     #[must_use]
-    pub const fn controller(&self) -> ProcId {
-        ProcId::agent(LOCAL_HOST)
+    pub const fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Where messages for the controller go.
+    #[must_use]
+    pub fn controller(&self) -> ProcId {
+        self.segment.controller()
     }
 
     /// A write to it tells the agent to look into its mailbox.
@@ -181,9 +221,16 @@ impl Agent {
         Box::new(move |text| {
             for text in text.lines() {
                 let text = text.to_owned();
-                output.add(OutputLine { proc, pid, name: "raymesh".to_owned(), is_stderr: true, text });
+                let (name, ip) = ("raymesh".to_owned(), String::new());
+                output.add(OutputLine { proc, pid, name, is_stderr: true, ip, text });
             }
         })
+    }
+
+    /// Has `tell` called when the host loses its cluster: the head is gone, or has declared this host dead.
+    /// Everything of this host ends then.
+    pub fn on_lost(&self, tell: OnLost) {
+        *self.on_lost.0.lock() = Some(tell);
     }
 
     /// Ends everything: workers get a moment to end in an orderly way, what is left of them and of what

@@ -98,6 +98,8 @@ pub struct Nursery {
     warming: Warming,
     /// What every zygote may import.
     early: Vec<String>,
+    /// There is always one, also before anything is to be forked.
+    eager: bool,
     failures: u32,
     /// Last words of a zygote that ended before it was ready.
     last_words: String,
@@ -113,6 +115,7 @@ impl Nursery {
             waiting: VecDeque::new(),
             warming: Warming::new(cores, preload),
             early: Vec::new(),
+            eager: false,
             failures: 0,
             last_words: String::new(),
             outdated: Vec::new(),
@@ -121,6 +124,7 @@ impl Nursery {
 
     /// Starts a zygote that imports nothing ahead.
     pub fn start(&mut self, spawn: &mut dyn Spawn) -> io::Result<()> {
+        self.eager = true;
         self.spawn(Vec::new(), spawn)
     }
 
@@ -264,7 +268,8 @@ impl Nursery {
     /// Hands waiting forks to zygotes, and starts and ends zygotes as needed. Appends forks that are
     /// given up.
     pub fn tend(&mut self, now: u64, spawn: &mut dyn Spawn, news: &mut Vec<News>) {
-        if !self.entries.values().any(|entry| matches!(entry.stage, Stage::Starting | Stage::Ready)) {
+        let usable = self.entries.values().any(|entry| matches!(entry.stage, Stage::Starting | Stage::Ready));
+        if !usable && (self.eager || !self.waiting.is_empty()) {
             self.replace(spawn, news);
         }
         self.hand_out(news);

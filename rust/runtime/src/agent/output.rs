@@ -27,6 +27,8 @@ pub struct OutputLine {
     /// The task or actor class that was running.
     pub name: String,
     pub is_stderr: bool,
+    /// Of another host; empty for this one.
+    pub ip: String,
     /// Without its end. Bytes that are no UTF-8 are replaced.
     pub text: String,
 }

@@ -18,6 +18,8 @@ pub enum Source {
     Wake,
     /// Messages in the agent's mailbox.
     Mail,
+    /// Other hosts.
+    Links,
     /// A worker's standard output or error.
     Stream,
     /// Reports of a zygote.

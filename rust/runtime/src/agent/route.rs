@@ -1,11 +1,12 @@
 //! Messages in, effects out.
 
+use bytes::Bytes;
 use raymesh_core::controller;
 use raymesh_core::host;
+use raymesh_wire::between::Between;
 use raymesh_wire::control::{FromAgent, ToAgent};
-use raymesh_wire::{Message, ProcId, decode, encode};
+use raymesh_wire::{Message, ProcId, decode, encode, envelope};
 
-use super::LOCAL_HOST;
 use super::orphans::Outcome;
 use super::run::{Runner, Todo};
 use crate::clock::thread_ran;
@@ -16,10 +17,14 @@ const CROWDED: u64 = 200_000;
 impl Runner {
     /// Takes in all mail that is there.
     pub(super) fn drain_mail(&mut self) {
-        loop {
+        while !self.is_congested() {
             let mut mail = Vec::new();
             let count = self.endpoint.try_drain(&mut |from, bytes| mail.push((from, bytes)));
             for (from, bytes) in mail {
+                if let Some((to, message)) = envelope::open(&bytes) {
+                    self.send_far(from, to, message);
+                    continue;
+                }
                 // A process that sends nonsense is of a broken build; there is nobody to tell.
                 if let Ok(message) = decode(bytes) {
                     self.receive(from, message);
@@ -31,12 +36,13 @@ impl Runner {
         }
     }
 
-    fn receive(&mut self, from: ProcId, message: Message) {
+    pub(super) fn receive(&mut self, from: ProcId, message: Message) {
         match message {
             Message::ToController(message) if !self.stopping => {
                 self.todo.push_back(Todo::Controller(controller::Event::Message { from, message }));
             }
-            Message::ToAgent(message) => self.serve(from, message),
+            Message::ToAgent(message) if from.host() == self.segment.host() => self.serve(from, message),
+            Message::Between(message) => self.hear_agent(from, message),
             Message::FreeBlocks { blocks } => {
                 let mut outcomes = Vec::new();
                 self.orphans.freed(from, &blocks, &mut outcomes);
@@ -65,6 +71,7 @@ impl Runner {
                 self.answer_wishes(now);
                 self.tell_usage();
             }
+            ToAgent::Pull { request, from: block, into } => self.pull(from, request, block, into),
             ToAgent::Inventory { dead, owned, homed } => {
                 let mut outcomes = Vec::new();
                 self.orphans.answered(from, dead, owned, homed, &mut outcomes);
@@ -102,10 +109,11 @@ impl Runner {
                 controller::Effect::Send { to, message } => {
                     self.send(to, &Message::FromController(message));
                 }
+                controller::Effect::ToHost { host, message } if host == self.segment.host() => {
+                    self.todo.push_back(Todo::Host(host::Event::FromController(message)));
+                }
                 controller::Effect::ToHost { host, message } => {
-                    if host == LOCAL_HOST {
-                        self.todo.push_back(Todo::Host(host::Event::FromController(message)));
-                    }
+                    self.tell_agent(host, Between::ToHost(message));
                 }
             }
         }
@@ -115,9 +123,12 @@ impl Runner {
         for effect in effects {
             match effect {
                 host::Effect::Send { to, message } => self.send(to, &Message::FromController(message)),
-                host::Effect::ToController(message) => {
-                    let event = controller::Event::FromHost { host: LOCAL_HOST, message };
+                host::Effect::ToController(message) if self.hosts_controller() => {
+                    let event = controller::Event::FromHost { host: self.segment.host(), message };
                     self.todo.push_back(Todo::Controller(event));
+                }
+                host::Effect::ToController(message) => {
+                    self.tell_agent(self.segment.controller().host(), Between::FromHost(message));
                 }
                 host::Effect::Fork { proc } => self.fork(proc),
                 host::Effect::Kill { proc } => self.kill(proc),
@@ -128,8 +139,13 @@ impl Runner {
     pub(super) fn send(&mut self, to: ProcId, message: &Message) {
         self.scratch.clear();
         encode(message, &mut self.scratch);
-        // A receiver that is gone is buried by its own report.
-        self.endpoint.send(to, &self.scratch);
+        if to.host() == self.segment.host() {
+            // A receiver that is gone is buried by its own report.
+            self.endpoint.send(to, &self.scratch);
+        } else {
+            let message = Bytes::copy_from_slice(&self.scratch);
+            self.send_far(self.endpoint.me(), to, message);
+        }
     }
 
     /// Lets `act` change who has which memory, and says what it wants said.

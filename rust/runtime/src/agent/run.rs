@@ -14,15 +14,17 @@ use raymesh_sys::fd::eventfd_clear;
 use raymesh_wire::ProcId;
 
 use super::limits::OpenFiles;
+use super::links::Links;
 use super::memory::Memory;
 use super::nursery::{self, Nursery, Spawn};
 use super::orphans::Orphans;
 use super::output::OutputQueue;
 use super::poll::{Poller, Source, Token};
+use super::pulls::Pulls;
 use super::streams::{Origin, Streams};
 use super::workers::Worker;
 use super::zygote::Zygote;
-use super::{AgentConfig, LOCAL_HOST, StartError};
+use super::{AgentConfig, StartError};
 use crate::clock::Clock;
 
 /// From the handle.
@@ -42,6 +44,7 @@ pub struct Parts {
     pub wake: Arc<OwnedFd>,
     pub output: Arc<OutputQueue>,
     pub commands: Receiver<Command>,
+    pub links: Option<Links>,
 }
 
 /// Something for one of the state machines, in its turn.
@@ -63,30 +66,41 @@ pub struct Runner {
     commands: Receiver<Command>,
     pub(super) poller: Poller,
     pub(super) streams: Streams,
+    /// What the streams have given and nobody has taken on yet.
+    pub(super) lines: Arc<OutputQueue>,
+    /// What is to be shown here.
+    pub(super) output: Arc<OutputQueue>,
     pub(super) nursery: Nursery,
     /// Of each zygote: its reports, and its end.
     pub(super) zygote_tokens: BTreeMap<nursery::Key, (Token, Token)>,
     pub(super) workers: BTreeMap<ProcId, Worker>,
+    /// At work on the head only.
     pub(super) controller: Controller,
     pub(super) host: Host,
     pub(super) todo: VecDeque<Todo>,
     pub(super) memory: Memory,
     pub(super) orphans: Orphans,
+    /// None: the host is alone.
+    pub(super) links: Option<Links>,
+    pub(super) pulls: Pulls,
     pub(super) limits: OpenFiles,
     pub(super) scratch: Vec<u8>,
     /// Told to end: workers are not replaced any more.
     pub(super) stopping: bool,
+    /// Why there is no cluster any more.
+    pub(super) lost: Option<String>,
 }
 
 impl Runner {
     /// Opens the mailboxes of agent and driver and starts the first zygote.
     pub fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, segment, eventfd, wake, output, commands } = parts;
+        let Parts { config, segment, eventfd, wake, output, commands, links } = parts;
         let system = |what| StartError::system(what);
         // The program's signals are for its main thread, which may wait in a system call.
         raymesh_sys::signals::block_all();
-        let (me, driver) = (ProcId::agent(LOCAL_HOST), Host::driver_slot(LOCAL_HOST));
-        for proc in [me, driver] {
+        let host = segment.host();
+        let (me, driver) = (ProcId::agent(host), Host::driver_slot(host));
+        for proc in [me].into_iter().chain(config.driver.then_some(driver)) {
             segment.open_mailbox(proc).map_err(io::Error::other).map_err(system("a mailbox"))?;
         }
         let endpoint = Endpoint::new(Arc::clone(&segment), me);
@@ -94,16 +108,22 @@ impl Runner {
         let mut poller = Poller::new().map_err(system("an epoll"))?;
         poller.add(&*eventfd, Source::Mail).map_err(system("an epoll"))?;
         poller.add(&*wake, Source::Wake).map_err(system("an epoll"))?;
-        let mut host_config =
-            host::Config::new(LOCAL_HOST, config.host_name.clone(), config.resources.clone());
+        if let Some(links) = &links {
+            poller.add(links.fd(), Source::Links).map_err(system("an epoll"))?;
+        }
+        let mut host_config = host::Config::new(host, config.host_name.clone(), config.resources.clone());
         host_config.labels.clone_from(&config.labels);
         host_config.store_capacity = segment.arena_len();
         host_config.spare = u32::try_from(config.prestart).unwrap_or(u32::MAX);
         let cores = raymesh_sys::online_cpus();
+        // Without a driver here, lines go to the drivers of other hosts first.
+        let lines = if config.driver { Arc::clone(&output) } else { Arc::default() };
         let mut runner = Self {
             nursery: Nursery::new(cores, config.wants_preload()),
             memory: Memory::new(segment.arena_len()),
-            streams: Streams::new(output),
+            streams: Streams::new(Arc::clone(&lines)),
+            lines,
+            output,
             config,
             clock: Clock::new(),
             segment,
@@ -118,34 +138,42 @@ impl Runner {
             host: Host::new(host_config),
             todo: VecDeque::new(),
             orphans: Orphans::default(),
+            links,
+            pulls: Pulls::default(),
             limits: OpenFiles::new(),
             scratch: Vec::new(),
             stopping: false,
+            lost: None,
         };
         let early = std::mem::take(&mut runner.config.early);
         runner.nursery.import_early(early);
-        let (nursery, mut nest) = runner.nest();
-        nursery.start(&mut nest).map_err(|source| {
-            let program = nest.config.python.first().map(|program| program.display().to_string());
-            program.map_or(StartError::NoPython, |program| StartError::Python { program, source })
-        })?;
+        if !runner.config.resources.is_empty() {
+            let (nursery, mut nest) = runner.nest();
+            nursery.start(&mut nest).map_err(|source| {
+                let program = nest.config.python.first().map(|program| program.display().to_string());
+                program.map_or(StartError::NoPython, |program| StartError::Python { program, source })
+            })?;
+        }
         let preload = std::mem::take(&mut runner.config.preload);
         runner.nursery.preload(preload, runner.clock.now());
         let mut effects = Vec::new();
         runner.host.start(runner.clock.now(), &mut effects);
         runner.carry_out_host(effects);
-        let pid = std::process::id();
-        runner.todo.push_back(Todo::Host(host::Event::DriverJoined { proc: driver, pid }));
+        if runner.config.driver {
+            let pid = std::process::id();
+            runner.todo.push_back(Todo::Host(host::Event::DriverJoined { proc: driver, pid }));
+        }
         runner.settle();
         Ok(runner)
     }
 
-    /// Until told to stop.
-    pub fn run(&mut self) {
+    /// Until told to stop, or until the cluster is lost: the reason then.
+    pub fn run(&mut self) -> Option<String> {
         while !self.stopping {
             self.turn(None);
         }
         self.end();
+        self.lost.take()
     }
 
     /// Does what is to be done now, then waits for more, not beyond `deadline`.
@@ -153,11 +181,13 @@ impl Runner {
         self.on_time();
         self.tend_nursery();
         self.settle();
+        self.flush_links();
         let now = self.clock.now();
         let next = self.next_deadline(now).into_iter().chain(deadline).min();
         let timeout = next.map(|at| Duration::from_nanos(at.saturating_sub(now)));
+        let timeout = timeout.into_iter().chain(self.patience_of_links()).min();
         // After this look, mail signals the eventfd.
-        let has_mail = self.endpoint.arm_eventfd();
+        let has_mail = !self.is_congested() && self.endpoint.arm_eventfd();
         let warms = !self.stopping && self.memory.wants_warmth();
         let timeout = if has_mail || warms { Some(Duration::ZERO) } else { timeout };
         let ready = self.poller.wait(timeout);
@@ -168,6 +198,8 @@ impl Runner {
         for (source, token) in ready {
             self.listen(source, token);
         }
+        self.spread_output();
+        self.tend_links();
         self.settle();
     }
 
@@ -187,6 +219,8 @@ impl Runner {
                     }
                 }
             }
+            // Tended in every turn.
+            Source::Links => {}
             Source::Stream => self.read_stream(token),
             Source::Reports(key) => self.hear_zygote(key),
             Source::Worker(proc) => self.worker_ended(proc),
@@ -208,7 +242,7 @@ impl Runner {
         if self.host.next_deadline().is_some_and(|at| at <= now) {
             self.todo.push_back(Todo::Host(host::Event::Tick));
         }
-        if self.controller.next_deadline().is_some_and(|at| at <= now) {
+        if self.hosts_controller() && self.controller.next_deadline().is_some_and(|at| at <= now) {
             self.todo.push_back(Todo::Controller(controller::Event::Tick));
         }
         self.bury_overdue(now);
@@ -216,7 +250,8 @@ impl Runner {
     }
 
     fn next_deadline(&self, now: u64) -> Option<u64> {
-        let machines = [self.host.next_deadline(), self.controller.next_deadline()];
+        let controller = if self.hosts_controller() { self.controller.next_deadline() } else { None };
+        let machines = [self.host.next_deadline(), controller];
         let others = [
             self.nursery.next_deadline(now),
             self.memory.next_deadline(),
@@ -261,7 +296,7 @@ impl Spawn for Nest<'_> {
         use std::os::fd::AsFd;
         let (zygote, stderr) =
             Zygote::spawn(self.config, self.segment.fd(), self.eventfd.as_fd(), self.open_files)?;
-        let origin = Origin { proc: ProcId::agent(LOCAL_HOST), pid: zygote.pid(), is_stderr: true };
+        let origin = Origin { proc: ProcId::agent(self.segment.host()), pid: zygote.pid(), is_stderr: true };
         self.streams.add(self.poller, stderr, origin, Box::new(|| "raymesh-zygote".to_owned()))?;
         let reports = self.poller.add(zygote.control(), Source::Reports(key))?;
         let end = self.poller.add(zygote.pidfd(), Source::Zygote(key))?;

@@ -204,5 +204,5 @@ impl Stream {
 
 fn line(origin: &Origin, name: &str, text: String) -> OutputLine {
     let Origin { proc, pid, is_stderr } = *origin;
-    OutputLine { proc, pid, name: name.to_owned(), is_stderr, text }
+    OutputLine { proc, pid, name: name.to_owned(), is_stderr, ip: String::new(), text }
 }

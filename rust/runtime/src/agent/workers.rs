@@ -43,8 +43,8 @@ impl Runner {
     /// The driver, and all workers that may hold something.
     pub(super) fn living(&self) -> BTreeSet<ProcId> {
         let workers = self.workers.iter().filter(|(_, worker)| worker.greeted.is_some());
-        let driver = host::Host::driver_slot(super::LOCAL_HOST);
-        workers.map(|(proc, _)| *proc).chain([driver]).collect()
+        let driver = self.config.driver.then(|| host::Host::driver_slot(self.segment.host()));
+        workers.map(|(proc, _)| *proc).chain(driver).collect()
     }
 
     pub(super) fn fork(&mut self, proc: ProcId) {
@@ -158,6 +158,7 @@ impl Runner {
         self.drain_mail();
         self.endpoint.forget_sender(proc);
         self.segment.close_mailbox(proc);
+        self.pulls.forget(proc);
         self.todo.push_back(Todo::Host(host::Event::ProcDied { proc, death }));
         if !self.stopping {
             self.release_memory_of(proc);

@@ -4,18 +4,20 @@
 //! - [`wait`]: threads that wait do the I/O, one at a time; the others follow.
 //! - [`helper`]: the thread that does it while nobody waits.
 //! - [`store`]: blocks of shared memory for large values.
+//! - [`copies`]: what lies in the memory of other hosts.
 //! - [`requests`]: questions to the controller and the agent.
 //!
 //! One lock guards the core. Mail is sent under it, so that messages leave in the order in which the
 //! core decided; sending never blocks.
 
+mod copies;
 mod helper;
 mod requests;
 mod store;
 mod wait;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +27,8 @@ use raymesh_core::process::{Effect, Flag, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
 use raymesh_wire::{
-    ActorId, FromController, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId, decode, encode,
+    ActorId, Block, FromController, JobId, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId, decode,
+    encode,
 };
 
 use crate::clock::Clock;
@@ -62,10 +65,15 @@ pub struct Proc {
     /// When to look after the store; `u64::MAX`: never.
     store_due: AtomicU64,
     stopping: AtomicBool,
+    /// Why there is no cluster any more.
+    lost: OnceLock<String>,
     store: Mutex<store::Store>,
     requests: Mutex<requests::Requests>,
+    copies: Mutex<copies::Copies>,
     /// Called with what the user should know; quick, and takes no lock of the process.
     on_notice: Mutex<Option<OnNotice>>,
+    /// The job that it works for at present.
+    job: AtomicU32,
     exit: Mutex<Option<ExitReason>>,
     own_exit: AtomicBool,
     actor_start: Mutex<Option<FromController>>,
@@ -131,9 +139,12 @@ impl Proc {
             helper_due: AtomicU64::new(u64::MAX),
             store_due: AtomicU64::new(u64::MAX),
             stopping: AtomicBool::new(false),
+            lost: OnceLock::new(),
             store: Mutex::new(store::Store::new(me)),
             requests: Mutex::new(requests::Requests::default()),
+            copies: Mutex::new(copies::Copies::default()),
             on_notice: Mutex::new(None),
+            job: AtomicU32::new(me.host().0),
             exit: Mutex::new(None),
             own_exit: AtomicBool::new(false),
             actor_start: Mutex::new(None),
@@ -153,6 +164,12 @@ impl Proc {
         &self.segment
     }
 
+    /// The job that it works for: a driver's own, named after its host; a worker's present one.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        JobId(self.job.load(Ordering::Relaxed))
+    }
+
     /// Ends the helper thread and wakes all waiters; their waits answer [`Waited::Stopped`].
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
@@ -168,6 +185,17 @@ impl Proc {
                 callback(object);
             }
         }
+    }
+
+    /// As [`Self::stop`], because the cluster is gone.
+    pub fn lose(&self, reason: String) {
+        let _ = self.lost.set(reason);
+        self.stop();
+    }
+
+    /// Why the cluster is gone, if it is.
+    pub fn loss(&self) -> Option<&str> {
+        self.lost.get().map(String::as_str)
     }
 
     #[must_use]
@@ -251,9 +279,15 @@ impl Proc {
         match message {
             Message::FromAgent(message) => self.hear_agent(state, message),
             Message::FromController(start @ FromController::StartActor { .. }) => {
+                if let FromController::StartActor { spec, .. } = &start {
+                    self.job.store(spec.job.0, Ordering::Relaxed);
+                }
                 *self.actor_start.lock() = Some(start);
             }
             message => {
+                if let Message::FromController(FromController::Leased { job, .. }) = &message {
+                    self.job.store(job.0, Ordering::Relaxed);
+                }
                 let State { core, effects, .. } = state;
                 core.receive(self.clock.now(), from, message, effects);
                 self.carry_out(state);
@@ -264,6 +298,7 @@ impl Proc {
     fn hear_agent(&self, state: &mut State, message: FromAgent) {
         match message {
             FromAgent::HeapGrown { request, grown } => self.requests.lock().heap_grown(request, grown),
+            FromAgent::Pulled { request, done } => self.copies.lock().pulled(request, done),
             FromAgent::TrimHeap => {
                 let extents = self.store.lock().trim();
                 self.send_locked(state, self.agent, &Message::ToAgent(ToAgent::ShrinkHeap { extents }));
@@ -316,18 +351,13 @@ impl Proc {
                         tell();
                     }
                 }
-                Effect::Free { block } => {
-                    let mut store = self.store.lock();
-                    let extents = store.free(block);
-                    if let Some(review) = store.plan_review(self.clock.now()) {
-                        self.store_due.store(review, Ordering::SeqCst);
-                    }
-                    drop(store);
-                    if !extents.is_empty() {
-                        let message = Message::ToAgent(ToAgent::ShrinkHeap { extents });
-                        self.send_locked(state, self.agent, &message);
+                Effect::Unneeded { block } => {
+                    let copy = self.copies.lock().take(&block);
+                    if let Some(copy) = copy {
+                        self.free_block(state, copy);
                     }
                 }
+                Effect::Free { block } => self.free_block(state, block),
                 Effect::Answer(answer) => self.answered(state, *answer),
                 // It holds or owns something yet: not idle after all.
                 Effect::Exit { reason: ExitReason::Retired } if state.core.object_count() > 0 => {
@@ -347,6 +377,25 @@ impl Proc {
         if state.effects.is_empty() {
             state.effects = effects;
         }
+    }
+
+    fn free_block(&self, state: &mut State, block: Block) {
+        let mut store = self.store.lock();
+        let extents = store.free(block);
+        if let Some(review) = store.plan_review(self.clock.now()) {
+            self.store_due.store(review, Ordering::SeqCst);
+        }
+        drop(store);
+        if !extents.is_empty() {
+            self.send_locked(state, self.agent, &Message::ToAgent(ToAgent::ShrinkHeap { extents }));
+        }
+    }
+
+    /// Threads that wait behind another one look again.
+    fn notify_followers(&self) {
+        let _state = self.state.lock();
+        self.followers.notify_all();
+        self.endpoint.kick();
     }
 
     fn answered(&self, state: &mut State, answer: FromController) {

@@ -80,6 +80,10 @@ pub(super) fn held_by(answer: &FromController) -> Option<ObjectId> {
 }
 
 impl Proc {
+    pub(super) fn next_request(&self) -> RequestId {
+        self.requests.lock().next()
+    }
+
     pub(super) fn ask_heap(&self, bytes: u64) -> RequestId {
         let request = self.requests.lock().next();
         self.send(self.agent, &Message::ToAgent(ToAgent::GrowHeap { request, bytes }));

@@ -29,6 +29,11 @@ pub enum StoreError {
          memory with init(object_store_memory=...)"
     )]
     Full { wanted: u64, free: u64, capacity: u64 },
+    #[error(
+        "the object's bytes lay in the memory of a host that is gone\n\
+         hint: make the object again, or keep a copy on another host"
+    )]
+    HostLost,
     #[error(transparent)]
     Request(#[from] RequestError),
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used, clippy::zombie_processes)]
 
 mod deaths;
+mod hosts;
 mod life;
 mod memory;
 mod output;

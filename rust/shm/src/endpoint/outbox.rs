@@ -27,6 +27,8 @@ pub struct Outboxes {
 #[derive(Debug)]
 struct Parcel {
     ticket: u64,
+    /// Who sends it: this process, or another host's for which it is the agent.
+    from: ProcId,
     /// What of the message has not left.
     rest: Bytes,
     /// The beginning has left, as a fragment.
@@ -50,12 +52,20 @@ impl Outboxes {
     }
 
     /// Sends or queues a message. False: the receiver is gone.
-    pub fn send(&mut self, endpoint: &Endpoint, after: &[ProcId], to: ProcId, message: &[u8]) -> bool {
+    pub fn send(
+        &mut self,
+        endpoint: &Endpoint,
+        after: &[ProcId],
+        from: ProcId,
+        to: ProcId,
+        message: &[u8],
+    ) -> bool {
         let barriers = after.iter().filter(|proc| self.queues.contains_key(proc));
         let ticket = self.next_ticket;
         let after: Vec<_> = barriers.map(|proc| Barrier { proc: *proc, before: ticket }).collect();
         if self.queues.contains_key(&to) || !after.is_empty() {
-            self.enqueue(to, Parcel { ticket, rest: Bytes::copy_from_slice(message), began: false, after });
+            let rest = Bytes::copy_from_slice(message);
+            self.enqueue(to, Parcel { ticket, from, rest, began: false, after });
             return self.flush(endpoint, Some(to));
         }
         // Nothing is before it: what has room goes straight from the caller's memory.
@@ -63,7 +73,7 @@ impl Outboxes {
         let mut left = Left { rest: message, began: false };
         loop {
             let next = left.next_len(ring);
-            match write(endpoint, ring, to, next, |writer| left.push_some(ring, endpoint.me, writer)) {
+            match write(endpoint, ring, to, next, |writer| left.push_some(ring, from, writer)) {
                 Push::Gone => return false,
                 Push::Done if left.is_done() => return true,
                 Push::Done => {}
@@ -71,7 +81,7 @@ impl Outboxes {
             }
         }
         let rest = Bytes::copy_from_slice(left.rest);
-        self.enqueue(to, Parcel { ticket, rest, began: left.began, after });
+        self.enqueue(to, Parcel { ticket, from, rest, began: left.began, after });
         true
     }
 
@@ -128,7 +138,7 @@ impl Outboxes {
                 return Push::Done;
             }
             let next = front.left().next_len(ring);
-            match write(endpoint, ring, to, next, |writer| self.fill(endpoint.me, to, ring, writer)) {
+            match write(endpoint, ring, to, next, |writer| self.fill(to, ring, writer)) {
                 Push::Done => {}
                 other => return other,
             }
@@ -136,13 +146,13 @@ impl Outboxes {
     }
 
     /// Writes parcels to `to` as long as they are due and have room.
-    fn fill(&mut self, me: ProcId, to: ProcId, ring: Ring<'_>, writer: &mut Writer<'_>) {
+    fn fill(&mut self, to: ProcId, ring: Ring<'_>, writer: &mut Writer<'_>) {
         while let Some(front) = self.queues.get(&to).and_then(VecDeque::front) {
             if !self.is_due(front) || writer.written() >= TURN {
                 return;
             }
             let mut left = front.left();
-            left.push_some(ring, me, writer);
+            left.push_some(ring, front.from, writer);
             let (done, began, rest) = (left.is_done(), left.began, left.rest.len());
             let Some(queue) = self.queues.get_mut(&to) else { return };
             let Some(front) = queue.front_mut() else { return };
@@ -197,7 +207,7 @@ impl Left<'_> {
     }
 
     /// Writes pieces until all is written, or the ring is full, or it is somebody else's turn.
-    fn push_some(&mut self, ring: Ring<'_>, me: ProcId, writer: &mut Writer<'_>) {
+    fn push_some(&mut self, ring: Ring<'_>, from: ProcId, writer: &mut Writer<'_>) {
         while !self.is_done() && writer.written() < TURN {
             let total = (self.rest.len() as u64).to_le_bytes();
             let (flags, prefix): (u8, &[u8]) = match (self.is_whole(ring), self.began) {
@@ -207,7 +217,7 @@ impl Left<'_> {
             };
             let (piece, rest) = self.rest.split_at(self.next_len(ring) - prefix.len());
             let more = if rest.is_empty() { 0 } else { MORE };
-            if !writer.push(me, flags | more, prefix, piece) {
+            if !writer.push(from, flags | more, prefix, piece) {
                 return;
             }
             self.rest = rest;

@@ -352,6 +352,13 @@ fn agent() -> impl Strategy<Value = Message> {
             .prop_map(|(dead, owned, homed)| Message::ToAgent(ToAgent::Inventory { dead, owned, homed })),
         (request(), grown)
             .prop_map(|(request, grown)| Message::FromAgent(FromAgent::HeapGrown { request, grown })),
+        (request(), block(), block()).prop_map(|(request, from, into)| Message::ToAgent(ToAgent::Pull {
+            request,
+            from,
+            into
+        })),
+        (request(), flag())
+            .prop_map(|(request, done)| Message::FromAgent(FromAgent::Pulled { request, done })),
         Just(Message::FromAgent(FromAgent::TrimHeap)),
         proc().prop_map(|dead| Message::FromAgent(FromAgent::Inventory { dead })),
     ]
@@ -381,5 +388,6 @@ pub fn message() -> impl Strategy<Value = Message> {
         to_controller().prop_map(Message::ToController),
         from_controller().prop_map(Message::FromController),
         agent(),
+        super::between::any(),
     ]
 }

@@ -1,11 +1,12 @@
 //! Messages for tests.
 //!
 //! - [`samples`]: one of each kind, the same for ever: what the golden vectors are made of.
-//! - [`any`]: random ones.
+//! - [`any`]: random ones. [`between`]: those between agents.
 
 #![allow(dead_code, clippy::unwrap_used)] // each test binary uses its part
 
 pub mod any;
+pub mod between;
 pub mod samples;
 
 use bytes::Bytes;

@@ -64,17 +64,20 @@ pub fn kind(message: &Message) -> &'static str {
             ToAgent::GrowHeap { .. } => "to_agent_grow_heap",
             ToAgent::ShrinkHeap { .. } => "to_agent_shrink_heap",
             ToAgent::Inventory { .. } => "to_agent_inventory",
+            ToAgent::Pull { .. } => "to_agent_pull",
         },
         Message::FromAgent(message) => match message {
             FromAgent::HeapGrown { .. } => "from_agent_heap_grown",
             FromAgent::TrimHeap => "from_agent_trim_heap",
             FromAgent::Inventory { .. } => "from_agent_inventory",
+            FromAgent::Pulled { .. } => "from_agent_pulled",
         },
+        Message::Between(message) => super::between::kind(message),
     }
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 52;
+pub const KINDS: usize = 54 + super::between::KINDS;
 
 const OWNER: ProcId = ProcId::new(HostId(1), 2, 3);
 const OTHER: ProcId = ProcId::new(HostId(0x0102_0304), 0x3_ffff, 0x3fff);
@@ -186,6 +189,7 @@ pub fn samples() -> Vec<Message> {
     all.extend(to_controller().into_iter().map(Message::ToController));
     all.extend(from_controller().into_iter().map(Message::FromController));
     all.extend(agent());
+    all.extend(super::between::samples());
     all
 }
 
@@ -277,6 +281,8 @@ fn agent() -> Vec<Message> {
         Message::ToAgent(ToAgent::Inventory { dead: OTHER, owned: vec![block()], homed: vec![] }),
         Message::FromAgent(FromAgent::HeapGrown { request, grown: Ok(extent) }),
         Message::FromAgent(FromAgent::HeapGrown { request, grown: Err(full) }),
+        Message::ToAgent(ToAgent::Pull { request, from: block(), into: block() }),
+        Message::FromAgent(FromAgent::Pulled { request, done: true }),
         Message::FromAgent(FromAgent::TrimHeap),
         Message::FromAgent(FromAgent::Inventory { dead: OWNER }),
     ]

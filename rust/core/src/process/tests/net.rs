@@ -76,6 +76,7 @@ impl Net {
                 Effect::Ready { object } => assert!(self.ready.insert((id, object)), "{object:?} twice"),
                 Effect::Runnable => {}
                 Effect::Free { block } => self.free(id, block),
+                Effect::Unneeded { .. } => {}
                 Effect::Answer(answer) => self.answers.push((id, *answer)),
                 Effect::Exit { reason } => self.exits.push((id, reason)),
             }

@@ -51,7 +51,14 @@ fn a_name_is_that_of_one_line_and_is_not_shown() {
 
 fn line(text: &str) -> OutputLine {
     let proc = ProcId::new(HostId(0), 1, 2);
-    OutputLine { proc, pid: 1, name: "f".to_owned(), is_stderr: false, text: text.to_owned() }
+    OutputLine {
+        proc,
+        pid: 1,
+        name: "f".to_owned(),
+        is_stderr: false,
+        ip: String::new(),
+        text: text.to_owned(),
+    }
 }
 
 #[test]

@@ -1,0 +1,155 @@
+"""Addresses, join strings, and the commands that start and stop hosts."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import raymesh as ray
+from compat_tests.harness.discover import ROOT
+from raymesh import _address
+
+Start = Callable[..., Any]
+
+
+def raymesh(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "raymesh", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_the_commands_start_join_show_and_end_a_cluster(own_folder: Path) -> None:
+    try:
+        head = raymesh("start", "--head", "--num-cpus", "1", "--node-name", "first")
+        assert head.returncode == 0, head.stderr
+        [record] = _address.running()
+        assert f"raymesh start --address {record.join}" in head.stdout
+        joined = raymesh(
+            "start", "--address", record.join, "--num-cpus", "1", "--node-name", "second"
+        )
+        assert "has joined" in joined.stdout, joined.stderr
+        shown = raymesh("status").stdout
+        assert all(word in shown for word in ("first", "second", "alive")), shown
+        ray.init(address="auto", log_to_driver=False)
+        assert ray.cluster_resources()["CPU"] == 2
+        ray.shutdown()
+    finally:
+        ended = raymesh("stop")
+    assert "Ended 2 hosts." in ended.stdout
+    assert _address.running() == []
+    assert "Ended 0 hosts." in raymesh("stop").stdout
+
+
+def test_what_a_worker_prints_far_away_is_shown_with_its_host(
+    own_folder: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "prints.py"
+    program.write_text(
+        "import sys, raymesh as ray\n"
+        "from raymesh.cluster_utils import Cluster\n"
+        "cluster = Cluster(initialize_head=True, connect=True)\n"
+        "@ray.remote\n"
+        "def shout():\n"
+        "    print('out there')\n"
+        "    print('and wrong', file=sys.stderr)\n"
+        "ray.get(shout.remote())\n"
+        "ray.shutdown()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_DEDUP_LOGS": "0"}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done
+    assert "ip=127.0.0.1) out there" in done.stdout, done
+    assert "and wrong" in done.stderr
+
+
+def test_nobody_there_is_told_at_once(own_folder: Path) -> None:
+    for address in ("auto", "127.0.0.1:1", "ray://127.0.0.1:10001"):
+        with pytest.raises(ConnectionError, match="hint:"):
+            ray.init(address=address)
+    assert not ray.is_initialized()
+
+
+def test_each_wrong_string_is_told_with_the_way_out(cluster: Start) -> None:
+    made = cluster({}, connect=False)
+    good: str = made.address
+    place, _, secret = good.partition("/")
+    token, _, fingerprint = secret.partition(".")
+    other = "A" * 43
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{nobody.getsockname()[1]}/{secret}"
+        cases = [
+            (f"{place}/{other}.{fingerprint}", ConnectionError, "token is not this cluster's"),
+            (f"{place}/{token}.{other}", ConnectionError, "certificate"),
+            (closed, ConnectionError, "answers nothing"),
+            (good[:-3], ValueError, "cut off"),
+            (f"no.such.host.invalid:1/{secret}", ConnectionError, "no host that can be found"),
+        ]
+        for address, error, text in cases:
+            with pytest.raises(error, match=text) as caught:
+                ray.init(address=address)
+            assert "hint:" in str(caught.value)
+            assert token not in str(caught.value)
+    ray.init(address=good, log_to_driver=False)
+    assert ray.get(ray.put(1)) == 1
+
+
+def test_a_service_that_is_no_head_is_named(own_folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        port = service.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = service.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(4096)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        secret = "A" * 43
+        with pytest.raises(ConnectionError, match="does not speak raymesh"):
+            ray.init(address=f"127.0.0.1:{port}/{secret}.{secret}")
+        thread.join()
+
+
+def test_a_port_in_use_is_told(own_folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        started = raymesh("start", "--head", "--port", str(port))
+    assert started.returncode == 1
+    assert "cannot listen" in started.stderr
+    assert "--port" in started.stderr
+
+
+def test_amounts_are_the_hosts_and_not_the_drivers(cluster: Start) -> None:
+    made = cluster({}, connect=False)
+    with pytest.raises(ValueError, match="num_cpus must not be provided"):
+        ray.init(address=made.address, num_cpus=2)
+    assert not ray.is_initialized()
+
+
+def test_a_folder_that_others_can_read_is_not_used(own_folder: Path) -> None:
+    (own_folder / "raymesh").mkdir(mode=0o755)
+    os.chmod(own_folder / "raymesh", 0o755)
+    with pytest.raises(PermissionError, match="hint:"):
+        _address.running()

@@ -1,0 +1,70 @@
+"""A host of a cluster in a process of its own: what `raymesh start` starts.
+
+`python -m raymesh._host` reads what it is to be from standard input (JSON), and writes one line of JSON to
+standard output: that it is ready, or why it is not. From then on it prints what processes of the host print.
+It ends with SIGTERM or SIGINT, or when its cluster does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+from raymesh import _address, _native
+
+_LOOK_S = 0.5
+"""Seconds between two looks at whether it was told to end."""
+
+
+def main() -> int:
+    """The process. Answers its exit code."""
+    wanted: dict[str, Any] = json.load(sys.stdin)
+    log: str | None = wanted.pop("log")
+    told: list[int] = []
+
+    def tell(sig: int, _frame: FrameType | None) -> None:
+        told.append(sig)
+
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, tell)
+    try:
+        host = _native.Host(**wanted)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        _say({"error": str(error), "kind": type(error).__name__})
+        return 1
+    join = host.join_string()
+    record = _address.Record(os.getpid(), join or wanted["join"], host.address(), join is not None)
+    _address.write(record)
+    _say({"join": record.join, "address": record.address, "pid": record.pid})
+    if log:
+        os.dup2(2, 1)  # nobody listens there any more
+    try:
+        while not told:
+            lines = host.next_output(_LOOK_S)
+            if lines is None:
+                print("the cluster has ended", file=sys.stderr, flush=True)
+                return 1
+            for name, pid, is_stderr, text, _ip in lines:
+                print(
+                    f"({name} pid={pid}) {text}",
+                    file=sys.stderr if is_stderr else sys.stdout,
+                    flush=True,
+                )
+        return 0
+    finally:
+        host.stop()
+        _address.remove(os.getpid())
+        if log and os.path.exists(log) and not os.path.getsize(log):
+            os.unlink(log)
+
+
+def _say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

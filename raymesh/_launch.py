@@ -1,0 +1,94 @@
+"""Starting a host of a cluster as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from raymesh import _address, _init_options, _machine
+
+_KINDS: dict[str, type[Exception]] = {
+    error.__name__: error for error in (ConnectionError, RuntimeError, ValueError)
+}
+
+
+class Launched(NamedTuple):
+    """A host that runs."""
+
+    process: subprocess.Popen[str]
+    """Of an attached one, standard output is a pipe: what its processes print and no driver takes."""
+    pid: int
+    join: str
+    address: str
+    log: Path
+
+
+def launch(
+    *,
+    join: str | None,
+    listen: str = "127.0.0.1",
+    port: int = 0,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    resources: Mapping[str, float] | None = None,
+    labels: Mapping[str, str] | None = None,
+    object_store_memory: int | None = None,
+    node_name: str = "",
+    attached: bool = False,
+) -> Launched:
+    """Starts a host that joins the cluster of the string `join`, or a head if there is none.
+
+    An attached one gets the signals of this process's terminal and its standard error. Raises
+    ConnectionError if the cluster cannot be joined or the port is not to be had, ValueError or
+    AssertionError for amounts and addresses that make no sense.
+    """
+    offers = _init_options.host(
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        resources=resources,
+        object_store_memory=object_store_memory,
+        memory=None,
+        ip_address=listen,
+        head=join is None,
+    )
+    wanted = {
+        "resources": offers.resources,
+        "object_store_memory": offers.object_store_memory,
+        "labels": dict(labels or {}),
+        "host_name": node_name or _machine.host_name(),
+        "listen": f"[{listen}]:{port}" if ":" in listen else f"{listen}:{port}",
+        "join": join,
+    }
+    log = _address.new_log()
+    with log.open("a", encoding="utf-8") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "raymesh._host"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if attached else errors,
+            text=True,
+            start_new_session=not attached,
+        )
+    assert process.stdin is not None
+    with process.stdin:
+        json.dump({**wanted, "log": None if attached else str(log)}, process.stdin)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not attached:
+        process.stdout.close()
+    if not line:
+        code = process.wait()
+        raise RuntimeError(
+            f"The host ended with code {code} before it was ready.\nhint: its log is {log}:\n"
+            + log.read_text(encoding="utf-8", errors="replace")[-2000:]
+        )
+    answer: dict[str, Any] = json.loads(line)
+    if "error" in answer:
+        process.wait()
+        log.unlink(missing_ok=True)
+        raise _KINDS.get(answer["kind"], RuntimeError)(answer["error"])
+    return Launched(process, answer["pid"], answer["join"], answer["address"], log)

@@ -1,0 +1,128 @@
+"""`raymesh start`, `stop` and `status`: clusters of several hosts."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from raymesh import _address
+from raymesh._launch import Launched, launch
+
+_END_S = 10.0
+"""Seconds that a host may take to end."""
+
+
+def start(*, head: bool, address: str | None, block: bool, **options: Any) -> None:
+    """Starts one host in a process of its own, and says how others join it."""
+    if head == (address is not None):
+        raise click.UsageError(
+            "give either --head, or --address with the string that the head has printed"
+        )
+    try:
+        join = _address.join_string(address) if address else None
+        launched = launch(join=join, attached=block, **options)
+    except (AssertionError, ConnectionError, RuntimeError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if head:
+        click.echo(
+            _HEAD_RUNS.format(pid=launched.pid, address=launched.address, join=launched.join)
+        )
+    else:
+        click.echo(f"This host has joined the cluster (pid {launched.pid}, {launched.address}).")
+    if block:
+        _stay(launched)
+
+
+_HEAD_RUNS = """\
+The head runs (pid {pid}, {address}).
+
+Other hosts join it with
+  raymesh start --address {join}
+and programs with
+  ray.init(address="{join}")
+or, as this user on this machine, with
+  ray.init(address="auto")
+
+The string is a secret: who has it can run code on the cluster.
+To end it: raymesh stop"""
+
+
+def _stay(launched: Launched) -> None:
+    assert launched.process.stdout is not None
+    try:
+        for line in launched.process.stdout:
+            click.echo(line, nl=False)
+    except KeyboardInterrupt:
+        launched.process.send_signal(signal.SIGTERM)
+    sys.exit(launched.process.wait())
+
+
+def stop() -> None:
+    """Ends all hosts of this user on this machine."""
+    hosts = _address.running()
+    # The others first: a head that ends takes its hosts along.
+    hosts.sort(key=lambda record: record.head)
+    for record in hosts:
+        end(record.pid)
+    click.echo(f"Ended {len(hosts)} host{'s' if len(hosts) != 1 else ''}.")
+
+
+def end(pid: int) -> None:
+    """Ends one host, by force if it takes long."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        if not _has_ended(descriptor):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            _has_ended(descriptor)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(descriptor)
+        _address.remove(pid)
+
+
+def _has_ended(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(_END_S * 1000))
+
+
+def status(address: str | None) -> None:
+    """Says what hosts a cluster has, and what is free on each."""
+    import raymesh
+
+    try:
+        raymesh.init(address=address or "auto", log_to_driver=False)
+    except (ConnectionError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    from rich.console import Console
+    from rich.table import Table
+
+    from raymesh import _native
+
+    table = Table("host", "state", "free", "of", "object store", "workers")
+    for host in _native.describe_cluster():
+        state = "alive" if host["alive"] else "dead"
+        used, capacity = host["store_used"] / 1e9, host["store_capacity"] / 1e9
+        store = f"{used:.1f} of {capacity:.1f} GB"
+        free, total = _amounts(host["available"]), _amounts(host["total"])
+        table.add_row(host["host_name"], state, free, total, store, str(host["workers"]))
+    Console().print(table)
+    raymesh.shutdown()
+
+
+def _amounts(resources: Mapping[str, float]) -> str:
+    shown = {name: amount for name, amount in resources.items() if not name.startswith("node:")}
+    memory = shown.pop("memory", 0)
+    parts = [f"{amount:g} {name}" for name, amount in sorted(shown.items())]
+    return ", ".join([*parts, f"{memory / 1e9:.1f} GB"])

@@ -1,0 +1,158 @@
+"""`Cluster`: several hosts on one machine, each an agent process of its own, for tests and for trying things.
+
+As ``ray.cluster_utils``: the names and the meaning of the arguments are Ray's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from raymesh import _address
+from raymesh._launch import Launched, launch
+
+_OPTIONS = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "node_name")
+_IGNORED = ("include_dashboard", "dashboard_port", "_system_config", "enable_object_reconstruction")
+
+
+class ClusterNode:
+    """A host of a `Cluster`."""
+
+    def __init__(self, launched: Launched, *, head: bool) -> None:
+        self._launched = launched
+        self.head = head
+
+    @property
+    def address(self) -> str:
+        """IP:PORT where other hosts reach it."""
+        return self._launched.address
+
+    @property
+    def pid(self) -> int:
+        """Of the agent's process."""
+        return self._launched.pid
+
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        return self._launched.process.poll() is None
+
+    def kill_all_processes(self, check_alive: bool = True, allow_graceful: bool = False) -> None:
+        """Ends the host: by SIGTERM if `allow_graceful`, else by SIGKILL."""
+        if check_alive and not self.is_alive():
+            raise RuntimeError(f"the host with pid {self.pid} has ended already")
+        if allow_graceful:
+            self._launched.process.terminate()
+        else:
+            self._launched.process.kill()
+        self._launched.process.wait()
+        _address.remove(self.pid)
+        self._launched.log.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        return f"ClusterNode({self.address}, pid={self.pid}, head={self.head})"
+
+
+class Cluster:
+    """Starts with a head if `initialize_head`, then grows and shrinks by `add_node` and `remove_node`.
+
+    `head_node_args` are the head's options, as of `add_node`. With `connect`, this process becomes a
+    driver of the cluster.
+    """
+
+    def __init__(
+        self,
+        initialize_head: bool = False,
+        connect: bool = False,
+        head_node_args: Mapping[str, Any] | None = None,
+        shutdown_at_exit: bool = True,
+    ) -> None:
+        self.head_node: ClusterNode | None = None
+        self.worker_nodes: list[ClusterNode] = []
+        self.connected = False
+        if not initialize_head and connect:
+            raise RuntimeError("Cannot connect to uninitialized cluster.")
+        if initialize_head:
+            self.add_node(**(head_node_args or {}))
+            if connect:
+                self.connect()
+        if shutdown_at_exit:
+            import atexit
+
+            atexit.register(self.shutdown)
+
+    @property
+    def address(self) -> str:
+        """What `init(address=...)` takes.
+
+        Raises RuntimeError while there is no head.
+        """
+        if self.head_node is None:
+            raise RuntimeError("The cluster has no head yet: call add_node() first.")
+        return self.head_node._launched.join
+
+    gcs_address = address
+
+    def connect(self, namespace: str | None = None) -> dict[str, Any]:
+        """Makes this process a driver of the cluster."""
+        import raymesh
+
+        context = raymesh.init(address=self.address, namespace=namespace, ignore_reinit_error=True)
+        self.connected = True
+        return dict(context.address_info)
+
+    def add_node(self, wait: bool = True, **node_args: Any) -> ClusterNode:
+        """Starts one more host; the first one is the head.
+
+        Takes `num_cpus`, `num_gpus`, `resources`, `labels`, `object_store_memory` (bytes) and `node_name`.
+        Without `num_cpus` it has one CPU. The host has joined when this returns, whatever `wait` says.
+        """
+        unknown = [name for name in node_args if name not in _OPTIONS and name not in _IGNORED]
+        if unknown:
+            raise TypeError(
+                f"add_node() does not know {', '.join(unknown)}; it knows {', '.join(_OPTIONS)}"
+            )
+        options = {name: value for name, value in node_args.items() if name in _OPTIONS}
+        options.setdefault("num_cpus", 1)
+        options.setdefault("num_gpus", 0)
+        options.setdefault("object_store_memory", 150 * 1024 * 1024)
+        join = None if self.head_node is None else self.address
+        node = ClusterNode(launch(join=join, **options), head=join is None)
+        if join is None:
+            self.head_node = node
+        else:
+            self.worker_nodes.append(node)
+        return node
+
+    def remove_node(self, node: ClusterNode, allow_graceful: bool = True) -> None:
+        """Ends a host; `allow_graceful=False`: by SIGKILL."""
+        node.kill_all_processes(check_alive=False, allow_graceful=allow_graceful)
+        if node is self.head_node:
+            self.head_node = None
+        elif node in self.worker_nodes:
+            self.worker_nodes.remove(node)
+
+    def list_all_nodes(self) -> list[ClusterNode]:
+        """The hosts that were added and not removed, the head first."""
+        return [*([self.head_node] if self.head_node else []), *self.worker_nodes]
+
+    def wait_for_nodes(self, timeout: float = 30) -> None:
+        """Waits until the cluster has exactly the hosts that were added and not removed.
+
+        Raises TimeoutError after `timeout` seconds. This process must be a driver of the cluster.
+        """
+        import raymesh
+
+        deadline = time.monotonic() + timeout
+        wanted = len(self.list_all_nodes())
+        while sum(node["Alive"] for node in raymesh.nodes()) != wanted:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"Timed out while waiting for nodes to join: {wanted} are wanted."
+                )
+            time.sleep(0.05)
+
+    def shutdown(self) -> None:
+        """Ends all hosts."""
+        for node in reversed(self.list_all_nodes()):
+            self.remove_node(node, allow_graceful=node.is_alive())

@@ -1,0 +1,135 @@
+//! `Host`: a host of a cluster without a driver, as `raymesh start` runs it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use raymesh_net::ask::resolve;
+use raymesh_net::tls::Identity;
+use raymesh_net::{JoinString, Target, Timing, Token};
+use raymesh_runtime::StartError;
+use raymesh_runtime::agent::{Agent, AgentConfig, Head, Member, OutputReader, Role};
+
+use crate::session::{self, resource_set};
+
+/// One host of a cluster: its head, or one that joins.
+#[pyclass(frozen, module = "raymesh._native")]
+#[derive(Debug)]
+pub(crate) struct Host {
+    agent: Agent,
+    output: OutputReader,
+    join: Option<JoinString>,
+}
+
+#[pymethods]
+impl Host {
+    /// Starts a head that listens, or joins the one that `join` names.
+    #[new]
+    #[pyo3(signature = (*, resources, object_store_memory, labels, host_name, listen, join))]
+    fn new(
+        py: Python<'_>,
+        resources: BTreeMap<String, f64>,
+        object_store_memory: u64,
+        labels: BTreeMap<String, String>,
+        host_name: String,
+        listen: &str,
+        join: Option<&str>,
+    ) -> PyResult<Self> {
+        let listen: SocketAddr = listen.parse().map_err(|_| {
+            PyValueError::new_err(format!("{listen:?} is no address to listen on: give IP:PORT"))
+        })?;
+        let (role, print) = match join {
+            Some(join) => (Role::Member(member(join, Some(listen))?), None),
+            None => {
+                let (head, print) = head(listen)?;
+                (Role::Head(head), Some(print))
+            }
+        };
+        let sys = py.import("sys")?;
+        let executable: String = sys.getattr("executable")?.extract()?;
+        let name = session::session_name();
+        let config = AgentConfig {
+            labels: labels.into_iter().collect(),
+            host_name,
+            env: Some(session::worker_environment(py, "", &name)?),
+            session_name: name,
+            sys_path: sys.getattr("path")?.extract()?,
+            role,
+            driver: false,
+            ..AgentConfig::new(vec![executable.into()], resource_set(resources), object_store_memory)
+        };
+        let agent = py.detach(|| Agent::start(config)).map_err(not_started)?;
+        let output = agent.output();
+        let join = match (print, agent.address()) {
+            (Some((token, fingerprint)), Some(address)) => {
+                Some(JoinString { host: listen.ip().to_string(), port: address.port(), token, fingerprint })
+            }
+            _ => None,
+        };
+        Ok(Self { agent, output, join })
+    }
+
+    /// What other hosts and drivers join a head by; None if this is none.
+    fn join_string(&self) -> Option<String> {
+        self.join.as_ref().map(ToString::to_string)
+    }
+
+    /// `IP:PORT` where other hosts reach this one.
+    fn address(&self) -> String {
+        self.agent.address().map_or_else(String::new, |address| address.to_string())
+    }
+
+    /// Lines that processes of this host have printed and that no driver takes; None once it has ended.
+    fn next_output(&self, py: Python<'_>, timeout: f64) -> Option<Vec<session::OutputLine>> {
+        let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
+        let lines = py.detach(|| self.output.next(timeout))?;
+        Some(lines.into_iter().map(session::output_line).collect())
+    }
+
+    /// Ends the host and all its processes.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| self.agent.stop());
+    }
+}
+
+type Print = (Token, raymesh_net::tls::Fingerprint);
+
+fn head(listen: SocketAddr) -> PyResult<(Head, Print)> {
+    let failed = |error: raymesh_net::JoinError| PyRuntimeError::new_err(error.to_string());
+    let token = Token::generate().map_err(failed)?;
+    let identity = Identity::generate().map_err(failed)?;
+    let print = (token.clone(), identity.fingerprint());
+    Ok((Head { listen, token, identity: Some(Arc::new(identity)), timing: Timing::default() }, print))
+}
+
+/// From a join string. `listen`: None: where the head can reach it.
+pub(crate) fn member(join: &str, listen: Option<SocketAddr>) -> PyResult<Member> {
+    let join: JoinString =
+        join.parse().map_err(|error: raymesh_net::JoinError| PyValueError::new_err(error.to_string()))?;
+    let unknown = |error| {
+        PyConnectionError::new_err(format!(
+            "{} is no host that can be found: {error}\nhint: check the name in the join string",
+            join.host
+        ))
+    };
+    let address = resolve(&join.host, join.port).map_err(unknown)?[0];
+    let listen = listen.unwrap_or_else(|| match (address.ip().is_loopback(), address.is_ipv4()) {
+        (true, true) => SocketAddr::from(([127, 0, 0, 1], 0)),
+        (true, false) => SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0)),
+        (false, true) => SocketAddr::from(([0, 0, 0, 0], 0)),
+        (false, false) => SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0)),
+    });
+    let target = Target { address, token: join.token, fingerprint: Some(join.fingerprint), encrypted: true };
+    Ok(Member { target, listen, timing: Timing::default() })
+}
+
+/// What is wrong with the other end is a `ConnectionError`.
+pub(crate) fn not_started(error: StartError) -> PyErr {
+    match error {
+        StartError::Link(error) => PyConnectionError::new_err(error.to_string()),
+        error => PyRuntimeError::new_err(format!("raymesh cannot start: {error}")),
+    }
+}

@@ -1,0 +1,293 @@
+//! Other hosts: their messages in, this host's out.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use bytes::Bytes;
+use raymesh_core::{controller, host};
+use raymesh_net::{Event, Hub};
+use raymesh_wire::between::{Between, Printed};
+use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode};
+
+use super::joining::Directory;
+use super::news::News;
+use super::run::{Runner, Todo};
+use super::{OutputLine, StartError};
+
+/// What the agent knows of the others.
+#[derive(Debug)]
+pub struct Links {
+    pub(super) hub: Hub,
+    /// The hub's, for the agent's own poll.
+    fd: OwnedFd,
+    head: HostId,
+    /// On the head.
+    pub(super) directory: Option<Directory>,
+    pub(super) news: News,
+}
+
+impl Links {
+    pub fn new(hub: Hub, me: HostId, head: HostId) -> Result<Self, StartError> {
+        let fd = raymesh_sys::fd::from_inherited(hub.fd()).map_err(StartError::system("an epoll"))?;
+        let directory = (me == head).then(|| Directory::new(head));
+        Ok(Self { hub, fd, head, directory, news: News::default() })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub const fn head(&self) -> HostId {
+        self.head
+    }
+
+    pub const fn address(&self) -> SocketAddr {
+        self.hub.address()
+    }
+}
+
+impl Runner {
+    /// Whether the controller is here.
+    pub(super) fn hosts_controller(&self) -> bool {
+        self.segment.controller() == self.endpoint.me()
+    }
+
+    /// Another host takes up less than is sent to it: nothing more is taken from the processes here.
+    pub(super) fn is_congested(&self) -> bool {
+        self.links.as_ref().is_some_and(|links| links.hub.is_congested())
+    }
+
+    pub(super) fn patience_of_links(&self) -> Option<Duration> {
+        self.links.as_ref()?.hub.patience()
+    }
+
+    pub(super) fn flush_links(&mut self) {
+        if let Some(links) = &mut self.links {
+            links.hub.flush();
+        }
+    }
+
+    /// Passes on a message to a process of another host. One that is gone is buried by its host's report.
+    pub(super) fn send_far(&mut self, from: ProcId, to: ProcId, message: Bytes) {
+        if let Some(links) = &mut self.links {
+            links.hub.send(to.host(), from, to, message);
+        }
+    }
+
+    pub(super) fn tell_agent(&mut self, host: HostId, message: Between) {
+        let mut bytes = Vec::new();
+        encode(&Message::Between(message), &mut bytes);
+        self.send_far(self.endpoint.me(), ProcId::agent(host), bytes.into());
+    }
+
+    /// Takes in what other hosts have sent.
+    pub(super) fn tend_links(&mut self) {
+        let Some(links) = &mut self.links else { return };
+        let mut events = Vec::new();
+        // An error of the poll itself shows in every turn: there is nothing to do about it.
+        let _ = links.hub.poll(Some(Duration::ZERO), &mut events);
+        for event in events {
+            self.take_in_link_event(event);
+        }
+    }
+
+    fn take_in_link_event(&mut self, event: Event) {
+        match event {
+            // A host speaks for its own processes only.
+            Event::Message { host, message } if message.from.host() == host => {
+                self.deliver(message.from, message.to, message.bytes);
+            }
+            Event::Asked { conn, remote, purpose } => self.asked(conn, remote, purpose),
+            Event::Knock { host } => {
+                if !self.hosts_controller() {
+                    self.tell_agent(self.segment.controller().host(), Between::Knock { host });
+                }
+            }
+            Event::Dead { host, silent_for } if silent_for.is_zero() => {
+                self.out_of_reach(host, "its process has ended");
+            }
+            Event::Dead { host, silent_for } => {
+                let silent_for = silent_for.as_secs_f64();
+                self.out_of_reach(host, &format!("nothing was heard of it for {silent_for:.1} s"));
+            }
+            Event::Left { host, reason }
+                if host == self.segment.controller().host() || self.hosts_controller() =>
+            {
+                self.out_of_reach(host, &reason);
+            }
+            Event::Left { host, .. } => self.bury_host(host),
+            Event::Fenced { .. } => self.lose_cluster(
+                "the head has declared this host dead: nothing was heard of it for too long".to_owned(),
+            ),
+            Event::Message { .. } | Event::Up { .. } | Event::Down { .. } | Event::Rejected { .. } => {}
+        }
+    }
+
+    /// Hands a message of another host's process to its receiver.
+    fn deliver(&mut self, from: ProcId, to: ProcId, bytes: Bytes) {
+        if to == self.endpoint.me() {
+            // Of a host of another build, or broken; there is nobody to tell.
+            if let Ok(message) = decode(bytes) {
+                self.receive(from, message);
+            }
+            return;
+        }
+        let Some(links) = &mut self.links else { return };
+        if from != self.segment.controller() {
+            self.endpoint.forward(from, to, &bytes);
+            return;
+        }
+        let of_third = match decode(bytes.clone()) {
+            Ok(Message::FromController(FromController::Died { proc, .. })) => {
+                let host = proc.host();
+                let third = host != self.segment.host() && host != links.head && links.hub.is_alive(host);
+                third.then_some(host)
+            }
+            _ => None,
+        };
+        match of_third {
+            Some(host) => {
+                let request = links.news.hold(to, host, bytes);
+                self.tell_agent(host, Between::Flush { request });
+            }
+            None => {
+                if let Some(bytes) = links.news.pass(to, bytes) {
+                    self.endpoint.forward(from, to, &bytes);
+                }
+            }
+        }
+    }
+
+    fn spread(&mut self, news: Vec<(ProcId, Bytes)>) {
+        for (to, bytes) in news {
+            self.endpoint.forward(self.segment.controller(), to, &bytes);
+        }
+    }
+
+    /// Another host's agent says something.
+    pub(super) fn hear_agent(&mut self, from: ProcId, message: Between) {
+        let host = from.host();
+        let Some(links) = &mut self.links else { return };
+        let from_head = host == links.head;
+        match message {
+            Between::ToHost(message) if from_head => {
+                self.todo.push_back(Todo::Host(host::Event::FromController(message)));
+            }
+            Between::FromHost(message) if links.directory.is_some() => {
+                self.todo.push_back(Todo::Controller(controller::Event::FromHost { host, message }));
+            }
+            Between::Hosts { joined, gone } if from_head => {
+                for neighbour in joined {
+                    links.hub.know(neighbour.host, neighbour.address.parse().ok());
+                }
+                for host in gone {
+                    self.bury_host(host);
+                }
+            }
+            Between::Knock { host: wanted } if links.directory.is_some() => {
+                self.tell_agent(wanted, Between::Wanted { by: host });
+            }
+            Between::Wanted { by } if from_head => links.hub.want(by),
+            // One of the two has to go; the cluster keeps the one that it has had for longer.
+            Between::Unreachable { host: other } if links.hub.is_alive(other) => {
+                self.lose_host(host.max(other));
+            }
+            Between::Flush { request } => self.tell_agent(host, Between::Flushed { request }),
+            Between::Flushed { request } => {
+                let news = links.news.answered(host, request);
+                self.spread(news);
+            }
+            Between::Fetch { request, block, at, len } => self.fetch(host, request, &block, at, len),
+            Between::Chunk { request, at, bytes } => self.arrived(host, request, at, &bytes),
+            Between::NoBlock { request } => self.no_block(host, request),
+            Between::Output { lines } if self.config.driver => self.show(host, lines),
+            // Not this host's to hear.
+            _ => {}
+        }
+    }
+
+    /// Nothing is heard of the host any more.
+    fn out_of_reach(&mut self, host: HostId, why: &str) {
+        let Some(links) = &self.links else { return };
+        if links.directory.is_some() {
+            self.lose_host(host);
+        } else if host == links.head {
+            self.lose_cluster(format!("the head of the cluster is gone: {why}"));
+        } else {
+            self.bury_host(host);
+            self.tell_agent(self.segment.controller().host(), Between::Unreachable { host });
+        }
+    }
+
+    fn lose_cluster(&mut self, reason: String) {
+        self.lost = Some(reason);
+        self.stopping = true;
+    }
+
+    /// The head decides that the host is dead, and tells everyone.
+    fn lose_host(&mut self, host: HostId) {
+        let Some(directory) = self.links.as_mut().and_then(|links| links.directory.as_mut()) else { return };
+        if !directory.remove(host) {
+            return;
+        }
+        for other in directory.hosts() {
+            self.tell_agent(other, Between::Hosts { joined: Vec::new(), gone: vec![host] });
+        }
+        self.bury_host(host);
+        self.todo.push_back(Todo::Controller(controller::Event::HostLost { host }));
+    }
+
+    fn bury_host(&mut self, host: HostId) {
+        let Some(links) = &mut self.links else { return };
+        links.hub.declare_dead(host);
+        let news = links.news.gone(host);
+        self.fail_pulls_from(host);
+        self.spread(news);
+    }
+
+    /// Lines that workers here have printed go to the driver of their job. A job is called after its
+    /// driver's host.
+    pub(super) fn spread_output(&mut self) {
+        if self.config.driver {
+            return;
+        }
+        let (lines, resume) = self.lines.take(Duration::ZERO);
+        if resume {
+            self.streams.resume(&mut self.poller);
+        }
+        let mut far: BTreeMap<HostId, Vec<Printed>> = BTreeMap::new();
+        for line in lines.into_iter().flatten() {
+            let home = self.host.job_of(line.proc).map(|job| HostId(job.0));
+            let links = self.links.as_ref();
+            match home.filter(|home| links.is_some_and(|links| links.hub.is_alive(*home))) {
+                Some(home) => {
+                    let OutputLine { proc, pid, name, is_stderr, text, .. } = line;
+                    far.entry(home).or_default().push(Printed { proc, pid, name, is_stderr, text });
+                }
+                None => {
+                    self.output.push(line);
+                }
+            }
+        }
+        for (home, lines) in far {
+            self.tell_agent(home, Between::Output { lines });
+        }
+    }
+
+    fn show(&mut self, host: HostId, lines: Vec<Printed>) {
+        let address = self.links.as_ref().and_then(|links| links.hub.remote(host));
+        let ip = address.map_or_else(String::new, |address| address.ip().to_string());
+        for Printed { proc, pid, name, is_stderr, text } in lines {
+            self.output.push(OutputLine { proc, pid, name, is_stderr, ip: ip.clone(), text });
+        }
+    }
+
+    /// Says farewell to the others.
+    pub(super) fn leave(&mut self) {
+        if let Some(links) = &mut self.links {
+            links.hub.leave("shut down");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Agents of two hosts. What processes of two hosts say to each other goes along the same way, in an
+//! [envelope](crate::envelope).
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::control::{FromHost, ToHost};
+use crate::ids::{HostId, ProcId, RequestId};
+use crate::value::Block;
+
+/// From one host's agent to another's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Between {
+    /// From the head: the controller's word.
+    ToHost(ToHost),
+    /// To the head: for the controller.
+    FromHost(FromHost),
+    /// From the head: hosts that have joined, and such as are dead.
+    Hosts {
+        joined: Vec<Neighbour>,
+        gone: Vec<HostId>,
+    },
+    /// To the head: the sender has something for `host`, which is the one to dial.
+    Knock {
+        host: HostId,
+    },
+    /// From the head: that host has knocked.
+    Wanted {
+        by: HostId,
+    },
+    /// To the head: nothing is heard of that host any more.
+    Unreachable {
+        host: HostId,
+    },
+    /// Answered at once: what the receiver's processes have sent before arrives before the answer.
+    Flush {
+        request: RequestId,
+    },
+    Flushed {
+        request: RequestId,
+    },
+    /// So many bytes of a block of the receiver's host, from `at` on.
+    Fetch {
+        request: RequestId,
+        block: Block,
+        at: u64,
+        len: u32,
+    },
+    Chunk {
+        request: RequestId,
+        at: u64,
+        bytes: Bytes,
+    },
+    /// Answer to [`Between::Fetch`]: there is no such block.
+    NoBlock {
+        request: RequestId,
+    },
+    /// To the host of a driver: what workers of its job have printed.
+    Output {
+        lines: Vec<Printed>,
+    },
+}
+
+/// A line that a worker printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    pub proc: ProcId,
+    pub pid: u32,
+    pub name: String,
+    pub is_stderr: bool,
+    pub text: String,
+}
+
+/// A host, and where it listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    pub host: HostId,
+    /// Empty: it cannot be dialed.
+    pub address: String,
+}
+
+/// What a host says of itself when it asks to be taken in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinRequest {
+    /// The port that it listens on; the head sees its address. 0: it cannot be dialed.
+    pub port: u16,
+}
+
+/// What it is told then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinAnswer {
+    /// Who it is from now on.
+    pub host: HostId,
+    pub head: HostId,
+    /// The others, without the head.
+    pub hosts: Vec<Neighbour>,
+}
