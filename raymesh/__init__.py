@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from raymesh import _hooks, _native
+from raymesh import _built, _hooks, _native
 from raymesh._api import get, get_gpu_ids, kill, put, remote, wait
 from raymesh._session import init, is_initialized, shutdown
 from raymesh.actor import get_actor, method
@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
 
         value = _later.find(name)
         if value is None:
-            raise AttributeError(f"module 'raymesh' has no attribute {name!r}")
+            raise _later.no_attribute("raymesh", name)
     globals()[name] = value
     return value
 

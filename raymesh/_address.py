@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_HINT = "hint: give init(address=...) the whole string that `raymesh start --head` has printed."
+_HINT = "hint: give the whole string that `raymesh start --head` has printed, HOST:PORT/TOKEN.FINGERPRINT."
 _KEEP_S = 7 * 24 * 3600
 """Logs are kept for so long."""
 

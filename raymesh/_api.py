@@ -154,8 +154,8 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     given: Any = actor
     if not isinstance(given, ActorHandle):
         raise ValueError(
-            "ray.kill() only supported for actors. For tasks, try ray.cancel(). "
-            f"Got: {type(given)}."
+            f"ray.kill() only supported for actors. For tasks, try ray.cancel(). Got: {type(given)}.\n"
+            "hint: give it the handle that Class.remote() or get_actor() has returned."
         )
     if not _native.is_running():
         from raymesh.exceptions import ActorHandleNotFoundError

@@ -14,16 +14,18 @@ def not_yet(what: str, hint: str) -> NotImplementedError:
     return NotImplementedError(f"{what} is not in raymesh yet.\nhint: {hint}.")
 
 
+_JOIN = "use init(address=...) with the string that `raymesh start --head` prints"
+
 _FUNCTIONS = {
     "cancel": "let the task end, or end an actor with kill()",
     "timeline": "measure with time.perf_counter() in the tasks for now",
-    "client": "use init() with no address: raymesh runs on one machine so far",
+    "client": _JOIN,
     "java_function": "only Python runs on raymesh",
     "java_actor_class": "only Python runs on raymesh",
     "cpp_function": "only Python runs on raymesh",
 }
 _CLASSES = {
-    "ClientBuilder": "use init() with no address: raymesh runs on one machine so far",
+    "ClientBuilder": _JOIN,
     "ObjectRefGenerator": "return a list, or use num_returns=n",
     "DynamicObjectRefGenerator": "return a list, or use num_returns=n",
 }
@@ -38,6 +40,26 @@ UTIL_FUNCTIONS = {
     "register_serializer": "define __reduce__ on the class, or use copyreg.pickle()",
     "deregister_serializer": "define __reduce__ on the class, or use copyreg.pickle()",
 }
+
+
+_NO_ATTRIBUTE = {
+    "raymesh": (
+        frozenset({"data", "train", "tune", "serve", "rllib", "dag", "experimental", "workflow"}),
+        "Ray's libraries do not run on raymesh yet, only Ray Core: tasks, actors and objects",
+    ),
+    "raymesh.util": (
+        frozenset({"ActorPool", "actor_pool", "queue", "collective", "multiprocessing", "state"}),
+        "it is not in raymesh yet; tasks, actors, get() and wait() are what such helpers are made of",
+    ),
+}
+"""Names that `hasattr` must not find, with what to say about them."""
+
+
+def no_attribute(module: str, name: str) -> AttributeError:
+    """The error for a name that a module of raymesh does not have."""
+    text = f"module {module!r} has no attribute {name!r}"
+    names, hint = _NO_ATTRIBUTE[module]
+    return AttributeError(f"{text}.\nhint: {hint}." if name in names else text, name=name)
 
 
 def find(name: str) -> Any:

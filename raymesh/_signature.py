@@ -89,29 +89,26 @@ class Signature(NamedTuple):
             return 1, 0
         return self.required, 1 << 30 if self.varargs else len(self.positional)
 
-    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """TypeError unless a call with these arguments binds."""
-        given = len(args)
+    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
+        """TypeError unless a call of `name` with these arguments binds."""
+        given, where = len(args), f" in a call of {name}"
         if given > len(self.positional) and not self.varargs:
-            raise TypeError(f"too many positional arguments{self._hint()}")
+            raise TypeError(f"too many positional arguments{where}{self}")
         for index, name in enumerate(self.positional):
             if name in kwargs and index >= self.only:
                 if index < given:
-                    raise TypeError(f"multiple values for argument {name!r}{self._hint()}")
+                    raise TypeError(f"multiple values for argument {name!r}{where}{self}")
             elif given <= index < self.required:
-                raise TypeError(f"missing a required argument: {name!r}{self._hint()}")
+                raise TypeError(f"missing a required argument: {name!r}{where}{self}")
         for name in self.keyword_required:
             if name not in kwargs:
-                raise TypeError(f"missing a required argument: {name!r}{self._hint()}")
+                raise TypeError(f"missing a required argument: {name!r}{where}{self}")
         if self.varkw:
             return
         known = {*self.positional[self.only :], *self.keyword_only}
         for name in kwargs:
             if name not in known:
-                raise TypeError(f"got an unexpected keyword argument {name!r}{self._hint()}")
-
-    def _hint(self) -> str:
-        return f" (it is called with {self})"
+                raise TypeError(f"got an unexpected keyword argument {name!r}{where}{self}")
 
     def __str__(self) -> str:
         parts = [

@@ -77,7 +77,7 @@ class ActorClass:
     ) -> ActorHandle:
         name, namespace = _checked_name(options)
         meta = self._meta()
-        meta.init.check(args, kwargs)
+        meta.init.check(args, kwargs, self._class.__qualname__)
         _options.require_known(options)
         _state.ensure_running()
         if options.get("get_if_exists"):
@@ -319,7 +319,7 @@ def _submitter(
         # "": as it is called.
         task_name=method.name or "",
     )
-    return checked(bound.remote, method.signature)
+    return checked(bound.remote, method.signature, f"{meta.class_name}.{name}")
 
 
 def method(*args: Any, **kwargs: Any) -> Any:

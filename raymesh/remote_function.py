@@ -60,7 +60,7 @@ class _Source:
             # The usual name needs no bytes in the calls.
             task_name=options.get("name") or self.name,
         )
-        return checked(native.remote, self._signature)
+        return checked(native.remote, self._signature, self.function.__qualname__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Source, (self.function,)
@@ -155,15 +155,15 @@ class FunctionWithOptions:
         return FunctionWithOptions, (self._source, self._options)
 
 
-def checked(remote: Callable[..., Any], signature: Signature) -> Callable[..., Any]:
-    """`remote` with a check that the arguments fit; itself if there is nothing to check."""
+def checked(remote: Callable[..., Any], signature: Signature, name: str) -> Callable[..., Any]:
+    """`remote` of `name` with a check that the arguments fit; itself if there is nothing to check."""
     if signature.accepts_anything:
         return remote
     least, most = signature.counts
 
     def checked_remote(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not least <= len(args) <= most:
-            signature.check(args, kwargs)
+            signature.check(args, kwargs, name)
         return remote(*args, **kwargs)
 
     return checked_remote

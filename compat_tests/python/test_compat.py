@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -91,6 +92,21 @@ def test_later_function_says_so_when_it_is_called():
                 raise AssertionError(function)
         assert not isinstance(1, ray.ObjectRefGenerator)
     """)
+
+
+@pytest.mark.parametrize("name", ["ray.data", "ray.util.ActorPool"])
+def test_attribute_that_is_missing_says_that_it_is_not_a_typing_error(name):
+    done = python(f"import raymesh as ray; {name}")
+    assert "AttributeError: module 'raymesh" in done.stderr
+    assert "hint: " in done.stderr
+    assert "hint: " not in python("import raymesh as ray; ray.gett").stderr
+
+
+def test_run_of_a_module_that_is_missing_shows_no_traceback():
+    command = [sys.executable, "-m", "raymesh", "run", "-m"]
+    done = subprocess.run([*command, "no.such"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("raymesh run: no module named 'no.such'")
 
 
 def test_process_of_a_driver_that_installed_does_so_too():
@@ -228,3 +244,12 @@ def test_doctor_tells_about_everything():
     assert done.returncode == 0, done.stderr
     for what in ("cores", "memory", "shared memory", "futex", "pidfd", "RDMA", "GPUs", "Python"):
         assert what in done.stdout, what
+
+
+def test_source_tree_without_an_extension_says_what_to_do(tmp_path):
+    shutil.copytree(ROOT / "raymesh", tmp_path / "raymesh", ignore=shutil.ignore_patterns("*.so"))
+    command = [sys.executable, "-c", "import raymesh"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "has no extension for Python" in done.stderr
+    assert "make build" in done.stderr

@@ -101,9 +101,11 @@ def status(address: str | None) -> None:
     """Says what hosts a cluster has, and what is free on each."""
     import raymesh
 
+    if address is None and not _address.running():
+        raise click.ClickException(_NO_HOST)
     try:
         raymesh.init(address=address or "auto", log_to_driver=False)
-    except (ConnectionError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     from rich.console import Console
     from rich.table import Table
@@ -121,8 +123,14 @@ def status(address: str | None) -> None:
     raymesh.shutdown()
 
 
+_NO_HOST = """\
+No host that `raymesh start` has started runs on this machine (as this user).
+hint: `raymesh start --head` starts a cluster, and `raymesh status --address ...` asks one elsewhere. What a
+program has started for itself, by init() without an address, is seen by ray.nodes() in it only."""
+
+
 def _amounts(resources: Mapping[str, float]) -> str:
     shown = {name: amount for name, amount in resources.items() if not name.startswith("node:")}
     memory = shown.pop("memory", 0)
     parts = [f"{amount:g} {name}" for name, amount in sorted(shown.items())]
-    return ", ".join([*parts, f"{memory / 1e9:.1f} GB"])
+    return ", ".join([*parts, f"{memory / 1e9:.1f} GB memory"])

@@ -13,7 +13,10 @@ import raymesh
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(raymesh.__version__, prog_name="raymesh")
 def group() -> None:
-    """The Ray API on a single-controller mesh runtime."""
+    """Ray programs on the runtime of raymesh.
+
+    On one machine only `run` is needed, or `import raymesh as ray` in the program.
+    """
 
 
 @group.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -29,7 +32,7 @@ def run(words: tuple[str, ...]) -> None:
     run(list(words))
 
 
-@group.command()
+@group.command(short_help="Say what this machine offers and lacks.")
 def doctor() -> None:
     """Say what this machine offers, and what to do about what is missing."""
     from raymesh.cli import probes, report
@@ -39,9 +42,17 @@ def doctor() -> None:
 
 @group.command()
 @click.option("--head", is_flag=True, help="Start a cluster; others join it.")
-@click.option("--address", help="Join the cluster of this string, which its head has printed.")
+@click.option(
+    "--address",
+    help="Join the cluster of this string, which its head has printed; auto: that of a host here.",
+)
 @click.option("--listen", default="127.0.0.1", show_default=True, help="IP address to listen on.")
-@click.option("--port", default=0, help="Port to listen on.  [default: any that is free]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port to listen on.  [default: any that is free]",
+)
 @click.option("--num-cpus", type=float, help="CPUs to offer.  [default: those of this machine]")
 @click.option("--num-gpus", type=float, help="GPUs to offer.  [default: those of this machine]")
 @click.option("--resources", default="{}", help="Further resources, as JSON: amounts by name.")

@@ -61,10 +61,25 @@ def _run_module(name: str, arguments: list[str]) -> None:
     sys.argv = [name, *arguments]
     sys.path.insert(0, os.getcwd())
     _forget_runner_path()
+    if _is_missing(name):
+        sys.stderr.write(f"raymesh run: no module named {name!r} in {os.getcwd()} or in sys.path\n")
+        sys.exit(1)
     try:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     except Exception as error:
         _show_and_exit(error)
+
+
+def _is_missing(name: str) -> bool:
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError as error:
+        # Its package, and not what that imports.
+        return error.name is not None and f"{name}.".startswith(f"{error.name}.")
+    except Exception:
+        return False  # of a package that fails: it does so again, with its traceback
 
 
 def _new_main(path: str | None) -> ModuleType:

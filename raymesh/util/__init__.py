@@ -23,7 +23,7 @@ def get_node_ip_address() -> str:
 def __getattr__(name: str) -> Any:
     if name in _later.UTIL_FUNCTIONS:
         return _later.function(name, _later.UTIL_FUNCTIONS[name])
-    raise AttributeError(f"module 'raymesh.util' has no attribute {name!r}")
+    raise _later.no_attribute("raymesh.util", name)
 
 
 __all__ = ["get_node_ip_address", "list_named_actors"]
