@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         UniqueID,
         WorkerID,
     )
-    from raymesh._logging import LoggingConfig
+    from raymesh._logging_config import LoggingConfig
     from raymesh.compat import install
     from raymesh.runtime_context import get_runtime_context
 
@@ -48,7 +48,7 @@ _LAZY = {
     "cluster_resources": "_cluster",
     "available_resources": "_cluster",
     "get_runtime_context": "runtime_context",
-    "LoggingConfig": "_logging",
+    "LoggingConfig": "_logging_config",
     "install": "compat",
     **dict.fromkeys(
         (
@@ -106,9 +106,9 @@ def _set_up_process() -> None:
 
         compat.install_if_possible()
     if "RAYMESH_LOGGING_CONFIG" in os.environ:
-        from raymesh import _logging
+        from raymesh import _logging_config
 
-        _logging.apply_from_environment()
+        _logging_config.apply_from_environment()
 
 
 _hooks.install()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +35,7 @@ def folder() -> Path:
     Raises PermissionError if somebody else could read or replace what is in it.
     """
     base = os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(base, "raymesh") if base else Path(tempfile.gettempdir(), f"raymesh-{os.getuid()}")
+    path = Path(base, "raymesh") if base else Path(f"/tmp/raymesh-{os.getuid()}")
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:

@@ -11,7 +11,7 @@ from raymesh import _native, _state
 
 if TYPE_CHECKING:
     from raymesh._init_options import Host
-    from raymesh._logging import LoggingConfig
+    from raymesh._logging_config import LoggingConfig
     from raymesh._output import Printer
     from raymesh.context import RayContext
 
@@ -66,13 +66,13 @@ def init(
     given = dict(locals())
     given.update(given.pop("kwargs"))
     _state.refuse_while_starting()
-    from raymesh import _address, _init_options
+    from raymesh import _init_options
 
     private = _init_options.split_unknown(kwargs)
     with _state.lock, _state.starting():
         if _native.is_running():
             return _again(ignore_reinit_error)
-        join = _address.join_string(address)
+        join = _join_string(address)
         _init_options.check_unavailable(
             local_mode=local_mode, job_config=job_config, runtime_env=runtime_env
         )
@@ -136,6 +136,15 @@ def auto_init() -> None:
     with _state.lock:
         if not _native.is_running():
             init()
+
+
+def _join_string(address: str | None) -> str | None:
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address == "local":
+        return None
+    from raymesh import _address
+
+    return _address.join_string(address)
 
 
 _LAST_OUTPUT = 5.0
@@ -203,11 +212,11 @@ def _context() -> RayContext:
 
 
 def _apply_logging_config(config: LoggingConfig) -> None:
-    from raymesh import _logging
+    from raymesh import _logging_config
 
     # Workers read it when their zygote starts.
-    os.environ[_logging.CONFIG_VARIABLE] = config.to_json()
-    _logging.apply(config)
+    os.environ[_logging_config.CONFIG_VARIABLE] = config.to_json()
+    _logging_config.apply(config)
 
 
 def _warn(ignored: list[str], include_dashboard: bool | None) -> None:

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import raymesh as ray
-from raymesh import _init_options
+from raymesh import _address, _init_options
 
 RAYS = [
     "address",
@@ -72,20 +72,21 @@ def test_tuning_is_accepted_and_reported():
 
 def test_address_that_means_here_is_accepted(monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    _init_options.check_address(None)
-    _init_options.check_address("local")
+    assert _address.join_string(None) is None
+    assert _address.join_string("local") is None
     monkeypatch.setenv("RAY_ADDRESS", "local")
-    _init_options.check_address(None)
+    assert _address.join_string(None) is None
 
 
-def test_address_of_another_cluster_is_refused(monkeypatch):
+def test_address_alone_opens_no_cluster(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with pytest.raises(ConnectionError, match="Could not find any running"):
-        _init_options.check_address("auto")
-    with pytest.raises(NotImplementedError, match="address"):
-        _init_options.check_address("10.0.0.1:6379")
+        _address.join_string("auto")
+    with pytest.raises(ConnectionError, match="token"):
+        _address.join_string("10.0.0.1:6379")
     monkeypatch.setenv("RAY_ADDRESS", "ray://x:1")
-    with pytest.raises(NotImplementedError, match="ray://x:1"):
-        _init_options.check_address(None)
+    with pytest.raises(ConnectionError, match="x:1"):
+        _address.join_string(None)
 
 
 def refuse(**values):

@@ -49,7 +49,6 @@ def test_what_only_tunes_rays_insides_is_accepted_with_one_line(
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ({"address": "ray://10.0.0.1:10001"}, "ray://"),
         ({"runtime_env": {"pip": ["requests"]}}, "pip"),
     ],
     ids=str,

@@ -118,7 +118,7 @@ def test_limit_of_open_files_stops_new_actors_and_kills_none(
         refs = [actor.pid.remote() for actor in actors]
         first = ray.get(refs[0])
         try:
-            ray.get(refs, timeout=3)
+            ray.get(refs, timeout=10)
         except ray.exceptions.GetTimeoutError as error:
             print("said:", str(error).replace(chr(10), " "), flush=True)
         alive, waiting = ray.wait(refs, num_returns=len(refs), timeout=0)

@@ -15,7 +15,7 @@ HEAVY = (
 )
 """What `import raymesh` leaves to the programs that use it: it is to take no longer than a moment."""
 
-OF_PYTHON = ("pickle", "struct", "threading", "re", "typing")
+OF_PYTHON = ("math", "pickle", "re", "struct", "threading", "typing")
 """Modules of the standard library that raymesh imports and that have compiled parts."""
 
 

@@ -206,6 +206,13 @@ impl Hub {
         self.links.get(&host).is_some_and(|link| !link.peer.is_dead())
     }
 
+    /// Whether it is connected, and has said something lately.
+    #[must_use]
+    pub fn is_heard(&self, host: HostId) -> bool {
+        let now = self.now();
+        self.links.get(&host).is_some_and(|link| link.peer.is_heard(now))
+    }
+
     /// Where its connection comes from or goes to; where it listens, if there is none now.
     #[must_use]
     pub fn remote(&self, host: HostId) -> Option<SocketAddr> {

@@ -111,6 +111,12 @@ impl Peer {
         matches!(self.state, State::Up { .. })
     }
 
+    /// Whether it is connected, and has said something lately.
+    #[must_use]
+    pub fn is_heard(&self, now: Nanos) -> bool {
+        self.is_up() && now.saturating_sub(self.heard) <= 2 * self.timing.ping
+    }
+
     #[must_use]
     pub const fn is_dead(&self) -> bool {
         matches!(self.state, State::Dead)

@@ -28,9 +28,10 @@ pub enum Between {
     Wanted {
         by: HostId,
     },
-    /// To the head: nothing is heard of that host any more.
+    /// To the head: nothing is heard of that host any more. `ended`: its system says that its process has ended.
     Unreachable {
         host: HostId,
+        ended: bool,
     },
     /// Answered at once: what the receiver's processes have sent before arrives before the answer.
     Flush {

@@ -93,6 +93,12 @@ impl Controller {
         let mut proc = self.procs.bury(id, death).unwrap_or_default();
         let how = text::death(&death.cause);
         self.history.add(self.now, Subject::Proc(id), "dead", format!("pid {} {how}", death.pid));
+        if proc.hold.is_some()
+            && let Some((until, _)) = self.hosts.get_mut(id.host()).and_then(|host| host.backoff.as_mut())
+        {
+            // What it had may be just what others could not start without.
+            *until = self.now;
+        }
         if let Some(lease) = proc.hold {
             self.hold_ends(lease, id, death, &mut proc.watchers, effects);
         }

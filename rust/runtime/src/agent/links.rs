@@ -106,16 +106,16 @@ impl Runner {
                 }
             }
             Event::Dead { host, silent_for } if silent_for.is_zero() => {
-                self.out_of_reach(host, "its process has ended");
+                self.out_of_reach(host, true, "its process has ended");
             }
             Event::Dead { host, silent_for } => {
                 let silent_for = silent_for.as_secs_f64();
-                self.out_of_reach(host, &format!("nothing was heard of it for {silent_for:.1} s"));
+                self.out_of_reach(host, false, &format!("nothing was heard of it for {silent_for:.1} s"));
             }
             Event::Left { host, reason }
                 if host == self.segment.controller().host() || self.hosts_controller() =>
             {
-                self.out_of_reach(host, &reason);
+                self.out_of_reach(host, true, &reason);
             }
             Event::Left { host, .. } => self.bury_host(host),
             Event::Fenced { .. } => self.lose_cluster(
@@ -190,9 +190,11 @@ impl Runner {
                 self.tell_agent(wanted, Between::Wanted { by: host });
             }
             Between::Wanted { by } if from_head => links.hub.want(by),
-            // One of the two has to go; the cluster keeps the one that it has had for longer.
-            Between::Unreachable { host: other } if links.hub.is_alive(other) => {
-                self.lose_host(host.max(other));
+            Between::Unreachable { host: other, ended } if links.hub.is_alive(other) => {
+                // Two that live and cannot hear each other cannot both stay: the cluster keeps the one that
+                // it has had for longer.
+                let lives = !ended && links.hub.is_heard(other);
+                self.lose_host(if lives { host.max(other) } else { other });
             }
             Between::Flush { request } => self.tell_agent(host, Between::Flushed { request }),
             Between::Flushed { request } => {
@@ -209,7 +211,7 @@ impl Runner {
     }
 
     /// Nothing is heard of the host any more.
-    fn out_of_reach(&mut self, host: HostId, why: &str) {
+    fn out_of_reach(&mut self, host: HostId, ended: bool, why: &str) {
         let Some(links) = &self.links else { return };
         if links.directory.is_some() {
             self.lose_host(host);
@@ -217,7 +219,7 @@ impl Runner {
             self.lose_cluster(format!("the head of the cluster is gone: {why}"));
         } else {
             self.bury_host(host);
-            self.tell_agent(self.segment.controller().host(), Between::Unreachable { host });
+            self.tell_agent(self.segment.controller().host(), Between::Unreachable { host, ended });
         }
     }
 

@@ -46,7 +46,7 @@ pub fn samples() -> Vec<Message> {
         Between::Hosts { joined: vec![neighbour], gone: vec![HostId(2)] },
         Between::Knock { host: HostId(3) },
         Between::Wanted { by: HostId(2) },
-        Between::Unreachable { host: HostId(3) },
+        Between::Unreachable { host: HostId(3), ended: true },
         Between::Flush { request: REQUEST },
         Between::Flushed { request: REQUEST },
         Between::Fetch { request: REQUEST, block: BLOCK, at: 1 << 19, len: 1 << 19 },
