@@ -186,6 +186,19 @@ fn a_host_that_cannot_start_workers_is_left_alone_for_a_while() {
     assert_eq!(world.binds().len(), 1);
 }
 
+/// It had what others lacked to start: descriptors, memory. Waiting on would be for nothing.
+#[test]
+fn a_host_that_cannot_start_workers_is_tried_again_when_one_of_its_workers_ends() {
+    let mut world = World::new(&[("CPU", 2.0)]);
+    world.alive(actor(driver(), 1), proc(0, 2));
+    let first = world.demand(driver(), 0, &cpu(1.0), 1);
+    let reason = "too many open files".to_owned();
+    world.host(HOST, FromHost::LeaseFailed { lease: first[0].lease, reason });
+    assert!(world.binds().is_empty());
+    world.die(proc(0, 2), DeathCause::Exited { code: 0 });
+    assert_eq!(world.binds().len(), 1);
+}
+
 #[test]
 fn hosts_are_packed_to_half_and_then_spread() {
     let mut world = World::new(&[("CPU", 4.0)]);
