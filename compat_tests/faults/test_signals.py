@@ -158,7 +158,7 @@ def test_sys_exit_status_is_kept(program: Start) -> None:
     assert running.gone() == []
 
 
-@pytest.mark.parametrize("inner", ["cloudpickle.cloudpickle", "inspect", "raymesh.exceptions"])
+@pytest.mark.parametrize("inner", ["cloudpickle.cloudpickle", "raymesh.exceptions"])
 def test_handler_that_makes_ray_calls_while_ray_imports(program: Start, inner: str) -> None:
     """The handler runs in the middle of the module that imports `inner`, and needs that module."""
     running = program(
@@ -244,4 +244,67 @@ print("then", ray.get(ray.put(2)), ray.cluster_resources()["CPU"], flush=True)
     )
     assert running.expect("told") == "True"
     assert running.expect("then") == "2 1.0"
+    assert running.wait() == 0
+
+
+def test_ctrl_c_while_another_thread_waits_too(program: Start) -> None:
+    """The thread that came first reads the mail for both; Ctrl-C is for the main thread, which came second."""
+    running = program(
+        HEAD
+        + """
+started = threading.Event()
+
+def wait():
+    started.set()
+    try:
+        ray.get(first)
+    except ray.exceptions.RayError:
+        print("released", flush=True)
+
+first, second = slow.hold.remote(), slow.hold.remote()
+thread = threading.Thread(target=wait)
+thread.start()
+started.wait()
+ray.get(actor.call.remote())
+try:
+    print("waiting", flush=True)
+    ray.get(second)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+ray.kill(slow)
+thread.join()
+"""
+    )
+    running.expect("waiting")
+    running.interrupt()
+    running.expect("interrupted")
+    running.expect("released")
+    assert running.wait() == 0
+    assert running.gone() == []
+
+
+def test_signal_at_any_moment_of_a_wait_is_seen(program: Start) -> None:
+    """Most of all one that comes when the wait has begun, and the kernel has not been asked to sleep."""
+    running = program(
+        HEAD
+        + """
+class Alarm(Exception):
+    pass
+
+def ring(*_):
+    raise Alarm
+
+signal.signal(signal.SIGALRM, ring)
+held = slow.hold.remote()
+seen = 0
+for n in range(300):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, (5 + n) * 1e-6)
+        ray.get(held)
+    except Alarm:
+        seen += 1
+print("seen", seen, flush=True)
+"""
+    )
+    assert running.expect("seen") == "300"
     assert running.wait() == 0

@@ -31,7 +31,7 @@ fn wait_for(
     timeout: Option<Duration>,
     mut wait: impl FnMut(Waiting<'static>) -> Waited + Send,
 ) -> PyResult<bool> {
-    let waiting = session.proc.waiting(timeout, crate::context::in_call());
+    let waiting = session.proc.waiting_for_signals_too(timeout, crate::context::in_call());
     loop {
         match py.detach(|| wait(waiting)) {
             Waited::Done => return Ok(true),

@@ -11,18 +11,19 @@
 //! core decided; sending never blocks.
 
 mod copies;
+mod followers;
 mod helper;
 mod requests;
 mod store;
 mod wait;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use foldhash::HashMap;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 use raymesh_core::process::{Effect, Flag, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
@@ -57,8 +58,7 @@ pub struct Proc {
     clock: Clock,
     state: Mutex<State>,
     /// Threads that wait while another one reads the mail.
-    followers: Condvar,
-    follower_count: AtomicUsize,
+    followers: followers::Followers,
     leader: AtomicBool,
     /// When the helper wakes by itself; `u64::MAX`: never.
     helper_due: AtomicU64,
@@ -133,8 +133,7 @@ impl Proc {
                 scratch: Vec::new(),
                 on_ready: HashMap::default(),
             }),
-            followers: Condvar::new(),
-            follower_count: AtomicUsize::new(0),
+            followers: followers::Followers::default(),
             leader: AtomicBool::new(false),
             helper_due: AtomicU64::new(u64::MAX),
             store_due: AtomicU64::new(u64::MAX),
@@ -262,9 +261,7 @@ impl Proc {
         });
         if let Some(state) = &guard {
             self.mind_deadline(state);
-            if self.follower_count.load(Ordering::SeqCst) > 0 {
-                self.followers.notify_all();
-            }
+            self.followers.notify_all();
         }
         guard.is_some()
     }
@@ -393,7 +390,6 @@ impl Proc {
 
     /// Threads that wait behind another one look again.
     fn notify_followers(&self) {
-        let _state = self.state.lock();
         self.followers.notify_all();
         self.endpoint.kick();
     }

@@ -12,12 +12,15 @@ use super::Proc;
 /// A call that waits so long is blocked: its CPUs are lent out.
 const BLOCKED_AFTER: Duration = Duration::from_millis(1);
 
+/// A wait looks for a signal that it was not told of after so long, and less and less often then.
+const FIRST_LOOK: Duration = Duration::from_millis(2);
+
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     Done,
     TimedOut,
-    /// A signal arrived: look after it, then wait again.
+    /// A signal arrived, or may have: look after it, then wait again.
     Interrupted,
     /// The runtime stops.
     Stopped,
@@ -34,6 +37,8 @@ pub struct Waiting<'a> {
     in_call: bool,
     /// All of these are waited for.
     all_of: &'a [Arc<Flag>],
+    /// When it began, if signals have to be looked after.
+    began: Option<u64>,
 }
 
 impl<'a> Waiting<'a> {
@@ -41,6 +46,16 @@ impl<'a> Waiting<'a> {
     #[must_use]
     pub const fn all_of(self, flags: &'a [Arc<Flag>]) -> Self {
         Self { all_of: flags, ..self }
+    }
+
+    /// When to come back for a signal that nothing told of: one that arrives after the caller has last
+    /// looked, and before the kernel lets the thread sleep, interrupts no sleep. The pauses grow with the
+    /// wait, so it is not polling: such a signal is seen after as long again as the wait has lasted.
+    fn look_at(&self, now: u64) -> Option<u64> {
+        let lasted = now.saturating_sub(self.began?);
+        // Coming back tells the controller that a call goes on and is blocked again.
+        let growth = if self.in_call { 8 } else { 1 };
+        Some(now.saturating_add(lasted.saturating_mul(growth).max(FIRST_LOOK.as_nanos() as u64)))
     }
 }
 
@@ -50,7 +65,14 @@ impl Proc {
     pub fn waiting(&self, timeout: Option<Duration>, in_call: bool) -> Waiting<'static> {
         let nanos = |timeout: Duration| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         let deadline = timeout.map(|timeout| self.clock.now().saturating_add(nanos(timeout)));
-        Waiting { deadline, in_call, all_of: &[] }
+        Waiting { deadline, in_call, all_of: &[], began: None }
+    }
+
+    /// As [`Proc::waiting`], for a caller that looks after signals whenever the wait is interrupted. To be
+    /// made once for a wait, however often that is continued.
+    #[must_use]
+    pub fn waiting_for_signals_too(&self, timeout: Option<Duration>, in_call: bool) -> Waiting<'static> {
+        Waiting { began: Some(self.clock.now()), ..self.waiting(timeout, in_call) }
     }
 
     /// Waits until `done` says so. `done` is asked after every batch of mail.
@@ -70,20 +92,20 @@ impl Proc {
         done: &mut impl FnMut(&Self) -> bool,
         blocked: &mut Blocked<'_>,
     ) -> Waited {
-        let block_at =
-            waiting.in_call.then(|| self.clock.now().saturating_add(BLOCKED_AFTER.as_nanos() as u64));
+        let now = self.clock.now();
+        let times = Times {
+            block_at: waiting.in_call.then(|| now.saturating_add(BLOCKED_AFTER.as_nanos() as u64)),
+            look_at: waiting.look_at(now),
+        };
         loop {
             if self.leader.compare_exchange(false, true, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                let outcome = self.lead(waiting, done, block_at, blocked);
+                let outcome = self.lead(waiting, done, &times, blocked);
                 self.leader.store(false, Ordering::SeqCst);
-                if self.follower_count.load(Ordering::SeqCst) > 0 {
-                    // One of them leads from now on.
-                    let _state = self.state.lock();
-                    self.followers.notify_all();
-                }
+                // One of them leads from now on.
+                self.followers.notify_all();
                 return outcome;
             }
-            if let Some(outcome) = self.follow(waiting, done, block_at, blocked) {
+            if let Some(outcome) = self.follow(waiting, done, &times, blocked) {
                 return outcome;
             }
         }
@@ -93,7 +115,7 @@ impl Proc {
         &self,
         waiting: Waiting<'_>,
         done: &mut impl FnMut(&Self) -> bool,
-        block_at: Option<u64>,
+        times: &Times,
         blocked: &mut Blocked<'_>,
     ) -> Waited {
         let attend = self.endpoint.attend();
@@ -106,11 +128,11 @@ impl Proc {
                 return Waited::Stopped;
             }
             let now = self.clock.now();
-            if let Some(outcome) = self.give_up(waiting, now, blocked) {
+            if let Some(outcome) = self.give_up(waiting, now, times, blocked) {
                 return outcome;
             }
-            let due = blocked.due(block_at, now);
-            match attend.wait(earlier(waiting.deadline, due, now)) {
+            let due = blocked.due(times.block_at, now);
+            match attend.wait(earliest([waiting.deadline, due, times.look_at], now)) {
                 WaitOutcome::Interrupted => return Waited::Interrupted,
                 WaitOutcome::Mail | WaitOutcome::Kicked | WaitOutcome::TimedOut => {}
             }
@@ -122,34 +144,39 @@ impl Proc {
         &self,
         waiting: Waiting<'_>,
         done: &mut impl FnMut(&Self) -> bool,
-        block_at: Option<u64>,
+        times: &Times,
         blocked: &mut Blocked<'_>,
     ) -> Option<Waited> {
         let now = self.clock.now();
-        let due = blocked.due(block_at, now);
-        let until = earlier(waiting.deadline, due, now);
-        let mut state = self.state.lock();
-        self.follower_count.fetch_add(1, Ordering::SeqCst);
-        if self.leader.load(Ordering::SeqCst) {
-            match until {
-                Some(timeout) => {
-                    self.followers.wait_for(&mut state, timeout);
-                }
-                None => self.followers.wait(&mut state),
-            }
-        }
-        self.follower_count.fetch_sub(1, Ordering::SeqCst);
-        drop(state);
+        let due = blocked.due(times.block_at, now);
+        let following = self.followers.join();
         if done(self) {
             return Some(Waited::Done);
         }
         if self.is_stopping() {
             return Some(Waited::Stopped);
         }
-        self.give_up(waiting, self.clock.now(), blocked)
+        if self.leader.load(Ordering::SeqCst)
+            && following.sleep(earliest([waiting.deadline, due, times.look_at], now))
+        {
+            return Some(Waited::Interrupted);
+        }
+        if done(self) {
+            return Some(Waited::Done);
+        }
+        self.give_up(waiting, self.clock.now(), times, blocked)
     }
 
-    fn give_up(&self, waiting: Waiting<'_>, now: u64, blocked: &Blocked<'_>) -> Option<Waited> {
+    fn give_up(
+        &self,
+        waiting: Waiting<'_>,
+        now: u64,
+        times: &Times,
+        blocked: &Blocked<'_>,
+    ) -> Option<Waited> {
+        if times.look_at.is_some_and(|at| now >= at) {
+            return Some(Waited::Interrupted);
+        }
         match waiting.deadline {
             Some(deadline) => (now >= deadline).then_some(Waited::TimedOut),
             // Whoever waits with a time limit may have a plan for then; others would wait for ever.
@@ -211,6 +238,14 @@ impl Proc {
     }
 }
 
+/// Moments of a wait, on the process's clock.
+struct Times {
+    /// When the call that waits is blocked.
+    block_at: Option<u64>,
+    /// When to come back for signals.
+    look_at: Option<u64>,
+}
+
 /// Tells the core when the wait of a running call has lasted, and when it is over.
 struct Blocked<'a> {
     proc: &'a Proc,
@@ -241,10 +276,7 @@ impl Drop for Blocked<'_> {
     }
 }
 
-fn earlier(a: Option<u64>, b: Option<u64>, now: u64) -> Option<Duration> {
-    let at = match (a, b) {
-        (Some(a), Some(b)) => a.min(b),
-        (a, b) => a.or(b)?,
-    };
+fn earliest(times: [Option<u64>; 3], now: u64) -> Option<Duration> {
+    let at = times.into_iter().flatten().min()?;
     Some(Duration::from_nanos(at.saturating_sub(now)))
 }
