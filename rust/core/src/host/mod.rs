@@ -140,6 +140,9 @@ pub struct Host {
     deadlines: BTreeSet<(u64, ProcId)>,
     /// Workers that failed to start since the last that did.
     failures: u32,
+    /// Workers that nobody waits for are started again at this time: the last one that was to start failed. 0: at
+    /// any time.
+    spare_at: u64,
     store_used: u64,
 }
 
@@ -164,6 +167,7 @@ impl Host {
             ended_jobs: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             failures: 0,
+            spare_at: 0,
             store_used: 0,
         }
     }
@@ -222,7 +226,8 @@ impl Host {
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let force = self.deadlines.first().map(|(at, _)| *at);
-        [force, self.next_retirement()].into_iter().flatten().min()
+        let spare = (self.spare_at > 0).then_some(self.spare_at);
+        [force, spare, self.next_retirement()].into_iter().flatten().min()
     }
 
     fn on_controller(&mut self, message: ToHost, effects: &mut Effects) {

@@ -9,6 +9,8 @@ use super::{Effect, Effects, Host};
 
 /// Workers that may fail to start in a row before those that wait are told.
 const MAX_FAILURES: u32 = 3;
+/// After a start that failed, no worker is started ahead of need for so long.
+const SPARE_PAUSE: u64 = 1_000_000_000;
 /// How long a worker may take to end in an orderly way.
 const GRACE: u64 = 30_000_000_000;
 /// A worker that declined to retire is not asked again for so long.
@@ -68,7 +70,11 @@ impl Host {
 
     /// Forks as many workers as are missing.
     pub(super) fn fork_more(&mut self, effects: &mut Effects) {
-        let spare = (self.config.spare as usize).saturating_sub(self.workers.fresh());
+        if self.spare_at <= self.now {
+            self.spare_at = 0;
+        }
+        let spare = if self.spare_at == 0 { self.config.spare as usize } else { 0 };
+        let spare = spare.saturating_sub(self.workers.fresh());
         let wanted = (self.starts.len() + spare).min(self.config.max_starting.max(1) as usize);
         while (self.workers.starting as usize) < wanted {
             let Some(proc) = self.slots.allocate() else {
@@ -122,6 +128,7 @@ impl Host {
     }
 
     fn start_failed(&mut self, reason: &str, effects: &mut Effects) {
+        self.spare_at = self.now + SPARE_PAUSE;
         self.failures += 1;
         if self.failures >= MAX_FAILURES {
             self.failures = 0;

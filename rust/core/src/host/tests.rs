@@ -254,6 +254,24 @@ fn forks_that_keep_failing_are_reported() {
     assert!(world.forks().is_empty());
 }
 
+/// Or the agent would do nothing else, as long as what is missing is missing.
+#[test]
+fn a_spare_worker_that_cannot_start_is_not_tried_again_at_once() {
+    let mut world = World::new(|config| config.spare = 1);
+    let spare = world.forks()[0];
+    world.event(Event::ForkFailed { proc: spare, reason: "too many open files".to_owned() });
+    assert!(world.forks().is_empty());
+    // Somebody who waits is another matter.
+    let wanted = world.bind(1, 1)[0];
+    world.event(Event::ForkFailed { proc: wanted, reason: "too many open files".to_owned() });
+    assert_eq!(world.forks().len(), 1);
+    world.hello(world.forks()[0]);
+    assert!(world.forks().is_empty());
+    world.now = world.host.next_deadline().unwrap();
+    world.event(Event::Tick);
+    assert_eq!(world.forks().len(), 1);
+}
+
 #[test]
 fn no_process_name_is_used_twice() {
     let mut world = World::new(|_| {});
