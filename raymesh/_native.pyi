@@ -353,7 +353,7 @@ def serve() -> int:
 
 def set_hooks(
     *,
-    serialize: Callable[[Any], Any],
+    serialize: Callable[[Any, str], Any],
     deserialize: Callable[..., Any],
     materialize_error: Callable[[str, bytes, str], BaseException],
     package_error: Callable[..., bytes],

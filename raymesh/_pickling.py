@@ -43,9 +43,9 @@ def dump_definition(definition: Any, what: str, name: str) -> bytes:
     return data
 
 
-def explain(value: Any) -> str:
+def explain(value: Any, name: str = "value") -> str:
     """Lines that name the parts of `value` that do not pickle, and what to do."""
-    found = culprits(value)
+    found = culprits(value, name)
     lines = [
         f"  {part.path} = {_short(part.value)}  ({type(part.value).__qualname__})" for part in found
     ]
@@ -56,8 +56,19 @@ def explain(value: Any) -> str:
 
 
 def not_serializable(value: Any, what: str, error: BaseException) -> TypeError:
-    """The error for a value that does not pickle. `what` is "argument", "put value", "result"."""
-    return TypeError(f"Could not serialize the {what} {_short(value)}: {error}\n{explain(value)}")
+    """The error for a value that does not pickle. `what` is "value", "result", "argument 'n'"."""
+    text = f"Could not serialize the {what} {_short(value)}: {error}"
+    return TypeError(f"{text}\n{explain(value, what)}")
+
+
+def argument_at_fault(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> tuple[Any, str]:
+    """The first argument of a call that does not pickle, and what to call it."""
+    named: dict[str, Any] = {f"argument {place}": arg for place, arg in enumerate(args)}
+    named |= {f"argument {name!r}": arg for name, arg in (kwargs or {}).items()}
+    for what, value in named.items():
+        if not _pickles(value):
+            return value, what
+    return (args, kwargs), "arguments"
 
 
 def note_culprits(value: Any, error: Exception) -> None:

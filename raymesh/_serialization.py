@@ -84,8 +84,9 @@ def _is_plain(value: Any) -> bool:
     return not pending
 
 
-def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
-    """The pickle of ``value`` and the buffers that belong beside it.
+def serialize(value: Any, what: str = "value") -> tuple[bytes, list[pickle.PickleBuffer]]:
+    """The pickle of ``value`` and the buffers that belong beside it. ``what`` it is: "value", "result",
+    or "arguments" (positional ones and keywords).
 
     Raises TypeError that names the parts which do not pickle; what else the pickling raised is
     passed on as it is, with a note of these parts.
@@ -109,7 +110,9 @@ def serialize(value: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
         if _deep.is_cause_of(error):
             raise _deep.too_deep(value) from None
         if isinstance(error, TypeError):
-            raise _pickling.not_serializable(value, "value", error) from error
+            if what == "arguments":
+                value, what = _pickling.argument_at_fault(*value)
+            raise _pickling.not_serializable(value, what, error) from error
         _pickling.note_culprits(value, error)
         raise
 

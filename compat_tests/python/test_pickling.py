@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from raymesh import _pickling
+from raymesh import _pickling, _serialization
 
 LOCK = threading.Lock()
 
@@ -106,4 +106,17 @@ def test_function_by_value_keeps_its_file_for_tracebacks():
 def test_value_that_does_not_pickle_is_explained():
     error = _pickling.not_serializable([threading.Lock()], "argument", TypeError("cannot pickle"))
     assert str(error).startswith("Could not serialize the argument [<unlocked")
-    assert "value[0] = <unlocked" in str(error)
+    assert "argument[0] = <unlocked" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "what"),
+    [
+        ((1, [threading.Lock()]), None, "argument 1"),
+        ((1,), {"x": 2, "lock": [threading.Lock()]}, "argument 'lock'"),
+    ],
+)
+def test_error_says_which_argument_does_not_pickle(args, kwargs, what):
+    with pytest.raises(TypeError, match=f"Could not serialize the {what} \\[<unlocked") as caught:
+        _serialization.serialize((args, kwargs), "arguments")
+    assert f"{what}[0] = <unlocked" in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 
 import pytest
@@ -49,6 +50,8 @@ def test_actors_that_hold_all_cpus_are_named(raymesh_session: ModuleType) -> Non
 
     text = timeout_text(ray, starves.remote())
     assert "Hoarder" in text
+    # A host without a name leaves no hole where the name would be.
+    assert re.search(r"of \{CPU: \d+\}; held by", text), text
 
 
 def test_actor_that_waits_for_itself_gets_an_error(raymesh_session: ModuleType) -> None:

@@ -74,7 +74,8 @@ pub(crate) fn pack(
     } else {
         (without_refs(py, args)?, kwargs.map(|kwargs| keywords_without_refs(py, kwargs)).transpose()?)
     };
-    let frame = frame::dump(py, session, payload.into_pyobject(py)?.as_any(), session.proc.me(), &head)?;
+    let payload = payload.into_pyobject(py)?;
+    let frame = frame::dump(py, session, payload.as_any(), session.proc.me(), &head, "arguments")?;
     let object = match &frame.value {
         Value::Stored(_) => {
             let put = session.proc.with_core(|core, _, fx| core.put(frame.value.clone(), Vec::new(), fx));

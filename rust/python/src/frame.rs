@@ -47,13 +47,15 @@ pub(crate) struct Frame {
     pub(crate) refs: Held,
 }
 
-/// Serializes `obj` as (part of) an object that `owner` will own. `prefix` goes before the frame.
+/// Serializes `obj` as (part of) an object that `owner` will own. `prefix` goes before the frame. `what` is
+/// for the error: "value", "result", or "arguments" for a pair of positional ones and keywords.
 pub(crate) fn dump(
     py: Python<'_>,
     session: &Session,
     obj: &Bound<'_, PyAny>,
     owner: ProcId,
     prefix: &[u8],
+    what: &'static str,
 ) -> PyResult<Frame> {
     let mut small = prefix.to_vec();
     if put_scalar(&mut small, obj)? {
@@ -61,7 +63,7 @@ pub(crate) fn dump(
         return Ok(Frame { value: store_small(py, session, small, owner)?, refs });
     }
     let ((body, buffers), refs) = capture(&session.proc, || {
-        let pair = hooks(py)?.serialize.bind(py).call1((obj,))?;
+        let pair = hooks(py)?.serialize.bind(py).call1((obj, what))?;
         pair.extract::<(Bound<'_, PyBytes>, Vec<Bound<'_, PyAny>>)>()
     })?;
     let mut parts = Vec::with_capacity(buffers.len());

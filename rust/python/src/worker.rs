@@ -268,7 +268,7 @@ impl Results {
             let Some(item) = items.next() else {
                 return Err(wrong_count(self.returns.len(), declared));
             };
-            let frame = frame::dump(py, session, &item?, owner, &[])?;
+            let frame = frame::dump(py, session, &item?, owner, &[], "result")?;
             self.add(frame.value, frame.refs);
         }
         // Nobody can be told by an error any more.
@@ -304,7 +304,7 @@ pub(crate) fn pack_results(
     match call.num_returns {
         0 => {}
         1 => {
-            let frame = frame::dump(py, session, value, owner, &[])?;
+            let frame = frame::dump(py, session, value, owner, &[], "result")?;
             results.add(frame.value, frame.refs);
         }
         declared if is_generator(value)? => {
@@ -322,7 +322,7 @@ pub(crate) fn pack_results(
         }
         declared => {
             for item in items_of(value, declared as usize)? {
-                match frame::dump(py, session, &item, owner, &[]) {
+                match frame::dump(py, session, &item, owner, &[], "result") {
                     Ok(frame) => results.add(frame.value, frame.refs),
                     Err(error) => return Err(results.abandon(session, error)),
                 }

@@ -128,11 +128,14 @@ impl Controller {
             let comma = if out.is_empty() { "" } else { ", " };
             let _ = write!(
                 out,
-                "{comma}{} of {} on {}",
+                "{comma}{} of {}",
                 text::resources(&free),
                 text::resources(&only(&host.total, &need.set)),
-                host.name
             );
+            // The host that a program starts for itself need not have a name.
+            if !host.name.is_empty() {
+                let _ = write!(out, " on {}", host.name);
+            }
             if let Some((_, reason)) = &host.backoff {
                 let _ = write!(out, " (which cannot start workers: {reason})");
             }

@@ -6,7 +6,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    #[error("no shared memory of {bytes} bytes for objects: {source}")]
+    #[error(
+        "no shared memory of {bytes} bytes for objects: {source}\n\
+         hint: give a smaller one with init(object_store_memory=...) or --object-store-memory"
+    )]
     Memory { bytes: u64, source: raymesh_shm::SegmentError },
     #[error("cannot start {program}: {source}\nhint: workers run the interpreter that runs the driver")]
     Python { program: String, source: io::Error },

@@ -159,7 +159,7 @@ fn what_waits_for_a_second_is_told_who_holds_the_resources() {
     let [FromController::Unplaceable { key: 3, never: false, reason }] = &told[..] else {
         panic!("{told:?}")
     };
-    assert!(reason.contains("actor Counter (pid 2) {CPU: 1}"), "{reason}");
+    assert!(reason.contains(" on host-0; held by actor Counter (pid 2) {CPU: 1}"), "{reason}");
     // The same reason is not told twice.
     world.tick(10 * SECOND);
     assert!(world.told(driver()).is_empty());
