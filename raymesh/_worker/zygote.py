@@ -41,14 +41,13 @@ import sys
 import time
 from typing import NoReturn
 
-from raymesh import _ahead
 from raymesh._worker import child, kin, preload
 
 _PACKET = 1 << 18
 _IDLE_MS = 50
 _LATEST_S = 1.0
 """A program that starts workers without a pause holds up what is to be imported for no longer."""
-_LATER = ("asyncio", "concurrent.futures.thread", "raymesh._worker.actors", *_ahead.MODULES)
+_LATER = ("asyncio", "concurrent.futures.thread", "raymesh._worker.actors", "raymesh._worker.later")
 """What most workers need sooner or later."""
 
 
