@@ -14,6 +14,7 @@ __all__ = [
     "Construction",
     "Definition",
     "Function",
+    "Host",
     "Method",
     "ObjectRef",
     "PrivateView",
@@ -75,6 +76,7 @@ def after_fork() -> None:
 def is_running() -> bool: ...
 def is_worker() -> bool: ...
 
+@final
 class Host:
     """A host of a cluster without a driver: its head, or one that joins the head that ``join`` names.
 
