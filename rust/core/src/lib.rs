@@ -1,6 +1,7 @@
 //! The brain of raymesh: every decision, and no I/O.
 //!
 //! - [`controller`]: one per cluster. Hosts, resources, leases, actors, names, functions, deaths.
+//! - [`estates`]: the part of the controller that settles what the dead leave behind.
 //! - [`host`]: one per host. Which worker process does what, and when to start or end one.
 //! - [`process`]: one per process. Objects owned and borrowed, calls submitted and executed.
 //!
@@ -9,5 +10,6 @@
 //! moment, never decreasing.
 
 pub mod controller;
+mod estates;
 pub mod host;
 pub mod process;

@@ -213,6 +213,13 @@ impl Hub {
         self.links.get(&host).is_some_and(|link| link.peer.is_heard(now))
     }
 
+    /// Living hosts that have not said that all has arrived that was sent to them.
+    #[must_use]
+    pub fn unacknowledged(&self) -> Vec<HostId> {
+        let under_way = |link: &Link| !link.peer.is_dead() && !link.session.is_idle();
+        self.links.iter().filter(|(_, link)| under_way(link)).map(|(host, _)| *host).collect()
+    }
+
     /// Where its connection comes from or goes to; where it listens, if there is none now.
     #[must_use]
     pub fn remote(&self, host: HostId) -> Option<SocketAddr> {

@@ -84,7 +84,7 @@ impl AsyncCalls {
         context::leave_interleaved(token);
         let Some((incoming, started)) = self.running.lock().remove(&token) else { return };
         let exec_us = u32::try_from(started.elapsed().as_micros()).unwrap_or(u32::MAX);
-        match pack_results(py, &self.session, value, incoming.caller, &incoming.call) {
+        match pack_results(py, &self.session, value, &incoming.call) {
             Ok(returns) => reply(&self.session, &incoming.call, ReplyStatus::Ok, exec_us, returns),
             Err(error) => reply_error(py, &self.session, &incoming.call, &error, exec_us),
         }

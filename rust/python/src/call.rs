@@ -75,7 +75,7 @@ pub(crate) fn pack(
         (without_refs(py, args)?, kwargs.map(|kwargs| keywords_without_refs(py, kwargs)).transpose()?)
     };
     let payload = payload.into_pyobject(py)?;
-    let frame = frame::dump(py, session, payload.as_any(), session.proc.me(), &head, "arguments")?;
+    let frame = frame::dump(py, session, payload.as_any(), &head, "arguments")?;
     let object = match &frame.value {
         Value::Stored(_) => {
             let put = session.proc.with_core(|core, _, fx| core.put(frame.value.clone(), Vec::new(), fx));

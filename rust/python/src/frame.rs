@@ -16,7 +16,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
-use raymesh_wire::{Block, ObjectId, ProcId, Value};
+use raymesh_wire::{Block, ObjectId, Value};
 
 use crate::errors::Failure;
 use crate::hooks::hooks;
@@ -47,20 +47,19 @@ pub(crate) struct Frame {
     pub(crate) refs: Held,
 }
 
-/// Serializes `obj` as (part of) an object that `owner` will own. `prefix` goes before the frame. `what` is
+/// Serializes `obj` as (part of) an object. `prefix` goes before the frame. `what` is
 /// for the error: "value", "result", or "arguments" for a pair of positional ones and keywords.
 pub(crate) fn dump(
     py: Python<'_>,
     session: &Session,
     obj: &Bound<'_, PyAny>,
-    owner: ProcId,
     prefix: &[u8],
     what: &'static str,
 ) -> PyResult<Frame> {
     let mut small = prefix.to_vec();
     if put_scalar(&mut small, obj)? {
         let refs = Held::none(Arc::clone(&session.proc));
-        return Ok(Frame { value: store_small(py, session, small, owner)?, refs });
+        return Ok(Frame { value: store_small(py, session, small)?, refs });
     }
     let ((body, buffers), refs) = capture(&session.proc, || {
         let pair = hooks(py)?.serialize.bind(py).call1((obj, what))?;
@@ -77,7 +76,7 @@ pub(crate) fn dump(
         layout.write(py, &mut small, body, &parts)?;
         Value::Inline(Bytes::from(small))
     } else {
-        let block = allocate(py, session, layout.total, owner)?;
+        let block = allocate(py, session, layout.total)?;
         let written = session.proc.segment().write_block(&block, |out| {
             out[..prefix.len()].copy_from_slice(prefix);
             layout.write(py, out, body, &parts)
@@ -91,21 +90,19 @@ pub(crate) fn dump(
     Ok(Frame { value, refs })
 }
 
-fn store_small(py: Python<'_>, session: &Session, bytes: Vec<u8>, owner: ProcId) -> PyResult<Value> {
+fn store_small(py: Python<'_>, session: &Session, bytes: Vec<u8>) -> PyResult<Value> {
     if bytes.len() <= INLINE_LIMIT {
         return Ok(Value::Inline(Bytes::from(bytes)));
     }
-    let block = allocate(py, session, bytes.len(), owner)?;
+    let block = allocate(py, session, bytes.len())?;
     let written = session.proc.segment().write_block(&block, |out| out.copy_from_slice(&bytes));
     written.map_err(damaged_block)?;
     Ok(Value::Stored(block))
 }
 
-fn allocate(py: Python<'_>, session: &Session, len: usize, owner: ProcId) -> PyResult<Block> {
+fn allocate(py: Python<'_>, session: &Session, len: usize) -> PyResult<Block> {
     let allocated = py.detach(|| {
-        session
-            .proc
-            .allocate(len as u64, owner, || Python::attach(|py| py.check_signals()).map_err(Failure::Python))
+        session.proc.allocate(len as u64, || Python::attach(|py| py.check_signals()).map_err(Failure::Python))
     });
     allocated.map_err(PyErr::from)
 }

@@ -186,7 +186,7 @@ fn flags_of(session: &Session, refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag
 #[pyfunction]
 pub(crate) fn put(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<ObjectRef> {
     let session = session::ensure(py)?;
-    let frame = frame::dump(py, &session, value, session.proc.me(), &[], "value")?;
+    let frame = frame::dump(py, &session, value, &[], "value")?;
     let flag = session.proc.with_core(|core, _, fx| core.put(frame.value, frame.refs.ids().to_vec(), fx));
     Ok(ObjectRef::adopt(flag, Arc::clone(&session.proc)))
 }

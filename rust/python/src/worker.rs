@@ -126,7 +126,7 @@ fn execute(py: Python<'_>, session: &Session, incoming: Incoming) -> ControlFlow
     let started = Instant::now();
     let outcome = run(py, session, call);
     let result = match outcome {
-        Ok(value) => pack_results(py, session, &value, incoming.caller, call),
+        Ok(value) => pack_results(py, session, &value, call),
         Err(failure) => Err(failure),
     };
     context::enter(before);
@@ -260,7 +260,6 @@ impl Results {
         py: Python<'_>,
         session: &Session,
         generator: &Bound<'_, PyAny>,
-        owner: ProcId,
         declared: usize,
     ) -> PyResult<()> {
         let mut items = generator.try_iter()?;
@@ -268,7 +267,7 @@ impl Results {
             let Some(item) = items.next() else {
                 return Err(wrong_count(self.returns.len(), declared));
             };
-            let frame = frame::dump(py, session, &item?, owner, &[], "result")?;
+            let frame = frame::dump(py, session, &item?, &[], "result")?;
             self.add(frame.value, frame.refs);
         }
         // Nobody can be told by an error any more.
@@ -292,23 +291,22 @@ impl Results {
     }
 }
 
-/// Serializes what a call returned, as objects of `owner`.
+/// Serializes what a call returned.
 pub(crate) fn pack_results(
     py: Python<'_>,
     session: &Session,
     value: &Bound<'_, PyAny>,
-    owner: ProcId,
     call: &Call,
 ) -> PyResult<Results> {
     let mut results = Results::default();
     match call.num_returns {
         0 => {}
         1 => {
-            let frame = frame::dump(py, session, value, owner, &[], "result")?;
+            let frame = frame::dump(py, session, value, &[], "result")?;
             results.add(frame.value, frame.refs);
         }
         declared if is_generator(value)? => {
-            let ended = results.fill(py, session, value, owner, declared as usize);
+            let ended = results.fill(py, session, value, declared as usize);
             if let Err(error) = ended {
                 if is_retryable(py, call, &error) || error.is_instance_of::<PySystemExit>(py) {
                     return Err(results.abandon(session, error));
@@ -322,7 +320,7 @@ pub(crate) fn pack_results(
         }
         declared => {
             for item in items_of(value, declared as usize)? {
-                match frame::dump(py, session, &item, owner, &[], "result") {
+                match frame::dump(py, session, &item, &[], "result") {
                     Ok(frame) => results.add(frame.value, frame.refs),
                     Err(error) => return Err(results.abandon(session, error)),
                 }

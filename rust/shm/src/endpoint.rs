@@ -169,6 +169,15 @@ impl Endpoint {
         self.send_slowly(&after, self.me, self.agent(), &enclosed(to, message))
     }
 
+    /// As [`Self::send_after`], after all that was sent to anybody.
+    pub fn send_last(&self, to: ProcId, message: &[u8]) -> bool {
+        if self.outboxed.load(Ordering::Acquire) == 0 {
+            return self.send(to, message);
+        }
+        let after = self.lock_outboxes().receivers();
+        self.send_after(&after, to, message)
+    }
+
     fn send_slowly(&self, after: &[ProcId], from: ProcId, to: ProcId, message: &[u8]) -> bool {
         if self.is_forked() {
             return false;

@@ -7,7 +7,8 @@ use raymesh_wire::{
     Block, FromController, HostId, ObjectId, ProcId, Quantity, RequestId, ResourceSet, ToController, Value,
 };
 
-use crate::world::World;
+use crate::node::ProcNode;
+use crate::world::{Stored, World};
 
 impl World {
     /// Nothing but CPU may be used twice on a host, whatever messages are on their way.
@@ -48,10 +49,46 @@ impl World {
             let reads = |object: &ObjectId| {
                 matches!(node.process.lookup(*object), Lookup::Ready(Value::Stored(it)) if it == block)
             };
-            held.find(|object| !self.orphans.contains(object) && reads(object)).map(|object| (*id, object))
+            held.find(reads).map(|object| (*id, object))
         });
         if let Some((id, object)) = reader {
             self.fail(format!("{block:?} is freed, but {id:?} holds {object:?}"));
+        }
+    }
+
+    /// The agent frees what it had left of the memory of a dead process. That may have freed it itself before:
+    /// one who is about to end may name what nobody stands for any more.
+    pub fn left(&mut self, block: Block) {
+        if self.blocks.get(&(block.home, block.offset)).is_none_or(|stored| !stored.freed) {
+            self.freed(block);
+        }
+    }
+
+    /// The agent frees the memory of a dead process.
+    pub fn sweep(&mut self, dead: ProcId, except: &[Block]) {
+        let of = |((home, offset), stored): (&(ProcId, u64), &Stored)| {
+            let block = Block { home: *home, offset: *offset, len: 1 };
+            (*home == dead && !stored.freed && !except.contains(&block)).then_some(block)
+        };
+        let blocks: Vec<_> = self.blocks.iter().filter_map(of).collect();
+        blocks.into_iter().for_each(|block| self.freed(block));
+    }
+
+    /// `id` is told that `object` has died with its owner: then its bytes are nowhere, or nobody who lives
+    /// knows where.
+    pub fn check_nowhere(&mut self, id: ProcId, object: ObjectId) {
+        let of = |(_, stored): &(&(ProcId, u64), &Stored)| {
+            stored.object == Some(object) && !stored.freed && !stored.lost
+        };
+        for ((home, _), _) in self.blocks.iter().filter(of) {
+            let reads =
+                |node: &ProcNode| matches!(node.process.lookup(object), Lookup::Ready(Value::Stored(_)));
+            let reader = self.procs.iter().find(|(_, node)| reads(node)).map(|(id, _)| *id);
+            let home = self.procs.contains_key(home).then_some(*home);
+            if let Some(who) = reader.or(home) {
+                self.fail(format!("{id:?} is told that {object:?} is gone, but {who:?} knows where it lies"));
+                return;
+            }
         }
     }
 
@@ -86,13 +123,10 @@ impl World {
         for (id, object) in references {
             if let Some(owner) = self.procs.get(&object.owner)
                 && matches!(owner.process.lookup(object), Lookup::Unknown)
-                && !self.orphans.contains(&object)
             {
                 return Err(format!("{id:?} holds {object:?}, which its owner has freed"));
             }
         }
-        let exact = self.orphans.is_empty();
-        self.stats.exact += u64::from(exact);
         for (id, node) in &self.procs {
             if node.frame.is_some() {
                 return Err(format!("{id:?} still runs something: {:?}", node.frame));
@@ -100,7 +134,7 @@ impl World {
             if node.loading.is_some() {
                 return Err(format!("{id:?} never gets {:?}", node.loading));
             }
-            if exact && node.process.object_count() > 0 {
+            if node.process.object_count() > 0 {
                 let count = node.process.object_count();
                 return Err(format!(
                     "{id:?} keeps {count} objects, and nobody wants any: {:?}",
@@ -108,16 +142,14 @@ impl World {
                 ));
             }
         }
-        let left = |(home, stored): (&(ProcId, u64), &crate::world::Stored)| {
-            let lives = |id| self.procs.contains_key(id);
-            (!stored.freed && lives(&home.0) && lives(&stored.owner)).then_some(*home)
-        };
-        if exact && let Some(block) = self.blocks.iter().find_map(left) {
+        if let Some(block) = self.blocks.iter().find(|(_, stored)| !stored.freed && !stored.lost) {
             return Err(format!("memory {block:?} is never freed"));
+        }
+        if self.controller.estates_remain() != (0, false) {
+            return Err(format!("the dead leave something for ever: {:?}", self.controller.estates_remain()));
         }
         match self.controller.remains() {
             (0, 0, 0) => {}
-            (_, 0, _) if !exact => return Ok(()),
             remains => return Err(format!("leases, waiters, actors remain: {remains:?}")),
         }
         self.check_definitions()?;

@@ -14,8 +14,10 @@
 //! # What the network promises
 //!
 //! What one node sends to another arrives in order, each message once, unless the receiver is dead.
-//! There is no order between different senders, with one exception that every transport must give:
-//! **news of a process's death comes after what the process has sent** to the receiver of the news.
+//! There is no order between different senders, with two exceptions that every transport must give:
+//! **news of a process's death comes after what the process has sent** to the receiver of the news. And
+//! **what a process sent before it said that it has mourned arrives before what the controller asks others
+//! because of that**.
 
 pub mod check;
 pub mod definitions;

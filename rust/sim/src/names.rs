@@ -33,9 +33,7 @@ impl World {
     pub fn check_held(&mut self, id: ProcId, result: ObjectId, error: &ErrorValue) {
         let text = String::from_utf8_lossy(&error.payload);
         let unheld = error.kind == ErrorKind::ActorDied && text.contains("nobody held a handle to it.");
-        if let Some(actor) = self.called.get(&result).filter(|_| unheld).copied()
-            && !self.orphans.contains(&Process::actor_handle(actor))
-        {
+        if let Some(actor) = self.called.get(&result).filter(|_| unheld).copied() {
             self.fail(format!("{id:?} calls {actor:?}, and is told: {text}"));
         }
     }

@@ -2,11 +2,10 @@
 
 use raymesh_core::controller::{Effect as Decision, Event as ControllerEvent};
 use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
-use raymesh_core::process::{Effect, Lookup, Process};
+use raymesh_core::process::{Effect, Process};
 use raymesh_wire::control::{ActorSpec, Death, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
-    ActorId, FromController, FunctionId, HostId, JobId, Message, ObjectId, ProcId, Quantity, ResourceSet,
-    ToController,
+    ActorId, FromController, FunctionId, HostId, JobId, Message, ProcId, Quantity, ResourceSet, ToController,
 };
 
 use crate::definitions::Loading;
@@ -103,6 +102,9 @@ impl World {
         match (to, packet) {
             (Node::Controller, Packet::ToController(message)) => {
                 let Node::Proc(from) = from else { return };
+                if let ToController::Mourned { .. } = message {
+                    self.heed_all_sent(from);
+                }
                 self.controller_event(ControllerEvent::Message { from, message });
             }
             (Node::Controller, Packet::FromHost(message)) => {
@@ -117,7 +119,6 @@ impl World {
             (Node::Proc(id), Packet::FromController(message)) => self.controller_says(id, message),
             (Node::Proc(id), Packet::Message(message)) => {
                 let Node::Proc(from) = from else { return };
-                self.orphan_by_message(from, id, &message);
                 self.with_process(id, |process, now, effects| process.receive(now, from, message, effects));
             }
             (to, packet) => self.fail(format!("{to:?} cannot read {packet:?}")),
@@ -200,6 +201,8 @@ impl World {
                     self.at(at, Happening::Forks(proc));
                 }
                 Order::Kill { proc } => self.die(proc, DeathCause::Signaled { signal: 9 }),
+                Order::Sweep { dead, except } => self.sweep(dead, &except),
+                Order::FreeBlocks { blocks } => blocks.into_iter().for_each(|block| self.left(block)),
             }
         }
         let deadline = self.hosts.get(&id).and_then(|node| node.host.next_deadline());
@@ -251,7 +254,6 @@ impl World {
     pub fn die(&mut self, id: ProcId, cause: DeathCause) {
         let Some(node) = self.procs.remove(&id) else { return };
         self.stats.deaths += 1;
-        self.orphan_calls_of(id);
         if self.hosts.contains_key(&id.host()) {
             let at = self.now + self.rng.range(20 * MICRO, MILLI);
             let at = self.after_last_words(id, Node::Host(id.host()), at);
@@ -260,46 +262,9 @@ impl World {
         }
     }
 
-    /// Known gap: what a callee holds of a caller's arguments is registered by the caller. If it dies
-    /// before it has done so, nobody has, and these objects are not checked.
-    fn orphan_by_message(&mut self, from: ProcId, to: ProcId, message: &Message) {
-        let dead = |world: &Self, id| !world.procs.contains_key(&id);
-        match message {
-            Message::Reply(reply) if dead(self, to) => {
-                self.orphan(reply.holds.clone());
-            }
-            Message::Call(call) if dead(self, from) => {
-                self.orphan(crate::payload::arguments(call));
-            }
-            _ => {}
-        }
-    }
-
-    fn orphan_calls_of(&mut self, caller: ProcId) {
-        let calls = self.procs.values().filter_map(|node| node.frame.as_ref());
-        let held: Vec<_> = calls
-            .filter(|frame| frame.caller == Some(caller))
-            .flat_map(|frame| frame.held().chain(frame.arguments.iter().copied()))
-            .collect();
-        self.orphan(held);
-    }
-
-    pub fn orphan(&mut self, objects: Vec<ObjectId>) {
-        let mut todo = objects;
-        while let Some(object) = todo.pop() {
-            if self.orphans.insert(object) {
-                let values = self.procs.values().filter_map(|node| match node.process.lookup(object) {
-                    Lookup::Ready(value) => Some(value),
-                    _ => None,
-                });
-                let values: Vec<_> = values.collect();
-                todo.extend(values.iter().flat_map(|value| self.refs_in(value)));
-            }
-        }
-    }
-
     pub fn noticed(&mut self, id: ProcId, death: Death) {
-        self.host_event(id.host(), HostEvent::ProcDied { proc: id, death });
+        let memory = self.blocks.iter().any(|((home, _), stored)| *home == id && !stored.freed);
+        self.host_event(id.host(), HostEvent::ProcDied { proc: id, death, memory, under_way: false });
     }
 
     pub fn fault(&mut self) {
@@ -309,6 +274,9 @@ impl World {
             let Some(host) = self.rng.pick(&ids).copied() else { return };
             self.hosts.remove(&host);
             self.stats.hosts_lost += 1;
+            for ((home, _), stored) in &mut self.blocks {
+                stored.lost |= home.host() == host;
+            }
             let procs: Vec<_> = self.procs.keys().copied().filter(|id| id.host() == host).collect();
             for id in procs {
                 self.die(id, DeathCause::HostLost);
@@ -372,6 +340,10 @@ impl World {
             Effect::Send { to, message } | Effect::SendAfter { to, message, .. } => {
                 self.send_message(id, to, message);
             }
+            Effect::SendLast { to, message } => {
+                self.note_all_sent(id);
+                self.send_message(id, to, message);
+            }
             Effect::SendCall { to, call } => {
                 self.send_message(id, to, Message::Call(Box::new((*call).clone())));
             }
@@ -403,11 +375,6 @@ impl World {
                     _ => {}
                 }
                 self.send(Node::Proc(id), Node::Controller, Packet::ToController(message));
-            }
-            Message::FreeBlocks { blocks } if to.slot() == ProcId::AGENT_SLOT => {
-                for block in blocks {
-                    self.freed(block);
-                }
             }
             message => self.send(Node::Proc(id), Node::Proc(to), Packet::Message(message)),
         }

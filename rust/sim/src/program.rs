@@ -5,7 +5,7 @@
 //! than CPUs; only values that exist are passed to actors as arguments themselves.
 
 use bytes::Bytes;
-use raymesh_core::process::{ActorCallSpec, Arguments, CreateActor, Lookup, Process, TaskSpec};
+use raymesh_core::process::{ActorCallSpec, Arguments, CreateActor, Flag, Lookup, Process, TaskSpec};
 use raymesh_wire::control::{ActorSpec, DeathCause};
 use raymesh_wire::{
     ActorId, Block, Call, CallTarget, ErrorKind, ErrorValue, Message, ObjectId, ProcId, Quantity,
@@ -58,8 +58,9 @@ pub struct Frame {
     pub found: Vec<ObjectId>,
     /// It is in `get`.
     pub waiting: Option<ObjectId>,
-    /// Results that the main program looks at in the end.
+    /// Results that the main program looks at in the end, and then what the dead have left.
     results: Vec<ObjectId>,
+    legacies: bool,
 }
 
 /// Depth of tasks that neither wait nor submit.
@@ -79,6 +80,7 @@ impl Frame {
             found: Vec::new(),
             waiting: None,
             results: Vec::new(),
+            legacies: false,
         }
     }
 
@@ -134,7 +136,7 @@ impl World {
 
     fn act(&mut self, id: ProcId, frame: &mut Frame) {
         let gets = !matches!(frame.kind, Kind::Method(_)) && frame.depth < LEAF;
-        match frame.rng.below(16) {
+        match frame.rng.below(18) {
             0..=5 if frame.depth < 3 => self.submit(id, frame),
             0..=5 => {}
             6 | 7 => self.put(id, frame),
@@ -163,7 +165,21 @@ impl World {
                 }
             }
             15 if frame.rng.one_in(2) => self.look_up(id, frame),
+            16 | 17 => self.get_legacy(id, frame),
             _ => {}
+        }
+    }
+
+    /// Reads what a dead owner has left: waiting for that cannot end in a circle.
+    fn get_legacy(&mut self, id: ProcId, frame: &mut Frame) {
+        let Some(node) = self.procs.get(&id) else { return };
+        let known = frame.refs.iter().chain(&node.stash);
+        let left = known.filter(|it| it.actor().is_none() && !self.procs.contains_key(&it.id.owner));
+        let left: Vec<Ref> = left.copied().collect();
+        if let Some(it) = frame.rng.pick(&left).copied() {
+            self.with_process(id, |process, _, _| process.hold(it.id));
+            frame.refs.push(it);
+            self.get(id, frame, it.id);
         }
     }
 
@@ -175,11 +191,13 @@ impl World {
     }
 
     /// A value that contains references; the object of its memory if it is large.
-    fn value(&mut self, id: ProcId, owner: ProcId, rng: &mut Rng, refs: &[ObjectId]) -> Value {
+    /// A value (of `object`, if that is known) that contains references, in the memory of `id` if it is large.
+    fn value(&mut self, id: ProcId, object: Option<ObjectId>, rng: &mut Rng, refs: &[ObjectId]) -> Value {
         if rng.one_in(3) {
             self.next_block += 1;
             let block = Block { home: id, offset: self.next_block, len: 1 };
-            self.blocks.insert((id, block.offset), Stored { owner, refs: refs.to_vec(), freed: false });
+            let stored = Stored { object, refs: refs.to_vec(), freed: false, lost: false };
+            self.blocks.insert((id, block.offset), stored);
             Value::Stored(block)
         } else {
             Value::Inline(encode_refs(refs))
@@ -188,11 +206,19 @@ impl World {
 
     fn put(&mut self, id: ProcId, frame: &mut Frame) {
         let refs: Vec<_> = Self::some(frame, 2).iter().map(|it| it.id).collect();
-        let value = self.value(id, id, &mut frame.rng, &refs);
-        let flag = self.with_process(id, |process, _, effects| process.put(value, refs, effects));
-        if let Some(flag) = flag {
+        let value = self.value(id, None, &mut frame.rng, &refs);
+        if let Some(flag) = self.put_value(id, value, refs) {
             frame.refs.push(Ref { id: flag.id(), safe: true });
         }
+    }
+
+    fn put_value(&mut self, id: ProcId, value: Value, refs: Vec<ObjectId>) -> Option<std::sync::Arc<Flag>> {
+        let block = value.block();
+        let flag = self.with_process(id, |process, _, effects| process.put(value, refs, effects))?;
+        if let Some(stored) = block.and_then(|block| self.blocks.get_mut(&(block.home, block.offset))) {
+            stored.object = Some(flag.id());
+        }
+        Some(flag)
     }
 
     fn arguments(
@@ -215,10 +241,8 @@ impl World {
         }
         let mut arguments = Arguments { value: Value::Inline(Bytes::new()), object: None, deps, refs };
         if frame.rng.one_in(6) {
-            let value = self.value(id, id, &mut frame.rng, &[]);
-            let put = value.clone();
-            let flag = self.with_process(id, |process, _, effects| process.put(put, Vec::new(), effects));
-            arguments.object = flag.map(|flag| flag.id());
+            let value = self.value(id, None, &mut frame.rng, &[]);
+            arguments.object = self.put_value(id, value.clone(), Vec::new()).map(|flag| flag.id());
             arguments.value = value;
         }
         (arguments, safe)
@@ -349,15 +373,16 @@ impl World {
         if let Value::Error(error) = &value {
             self.stats.errors += 1;
             self.check_held(id, object, error);
-            if matches!(error.kind, ErrorKind::ObjectLost | ErrorKind::System)
-                && !self.orphans.contains(&object)
-            {
+            if error.kind == ErrorKind::OwnerDied {
+                self.check_nowhere(id, object);
+            }
+            if matches!(error.kind, ErrorKind::ObjectLost | ErrorKind::System) {
                 let text = String::from_utf8_lossy(&error.payload).into_owned();
                 self.fail(format!("{id:?} holds {object:?} and gets {:?}: {text}", error.kind));
             }
         }
+        self.stats.survived += u64::from(!value.is_error() && !self.procs.contains_key(&object.owner));
         if let Value::Stored(block) = &value
-            && !self.orphans.contains(&object)
             && self.blocks.get(&(block.home, block.offset)).is_none_or(|stored| stored.freed)
         {
             self.fail(format!("{id:?} holds {object:?}, whose memory {block:?} is free"));
@@ -424,16 +449,12 @@ impl World {
         frame.num_returns = call.num_returns;
         frame.caller = Some(caller);
         frame.arguments = arguments(call);
-        if !self.procs.contains_key(&caller) {
-            self.orphan(frame.arguments.clone());
-        }
         // The user code takes what it was given: values themselves, and references.
         for (object, value) in &call.deps {
             if value.is_error() {
                 self.fail(format!("{object:?} is passed as an error: {value:?}"));
             }
             if let Value::Stored(block) = value
-                && !self.orphans.contains(object)
                 && self.blocks.get(&(block.home, block.offset)).is_none_or(|stored| stored.freed)
             {
                 self.fail(format!("{id:?} is passed {object:?}, whose memory {block:?} is free"));
@@ -478,6 +499,14 @@ impl World {
             }
             return;
         }
+        if !std::mem::replace(&mut frame.legacies, true) {
+            let left = |it: &&Ref| it.actor().is_none() && !self.procs.contains_key(&it.id.owner);
+            frame.results = frame.refs.iter().filter(left).map(|it| it.id).collect();
+            for object in &frame.results {
+                self.with_process(id, |process, _, _| process.hold(*object));
+            }
+            return self.end_main(id, frame);
+        }
         self.drop_refs(id, &frame.refs);
         self.undefine_all(id);
         if let Some(node) = self.procs.get_mut(&id) {
@@ -513,13 +542,13 @@ impl World {
         }
         let raises = frame.rng.one_in(8);
         let mut returns = Vec::new();
-        for _ in 0..frame.num_returns {
+        for index in 1..=frame.num_returns {
             let refs: Vec<_> = Self::some(&mut frame, 2).iter().map(|it| it.id).collect();
             returns.push(if raises {
                 let error = ErrorValue::text(ErrorKind::Task, "raised");
                 Return { value: Value::Error(error), refs: Vec::new() }
             } else {
-                Return { value: self.value(id, task.owner, &mut frame.rng, &refs), refs }
+                Return { value: self.value(id, Some(task.object(index)), &mut frame.rng, &refs), refs }
             });
         }
         let status = match (raises, frame.rng.one_in(2)) {

@@ -62,10 +62,11 @@ pub enum Happening {
 /// What the memory behind a stored value holds.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Owner of the object. When it dies, the agents take an inventory, which is not simulated.
-    pub owner: ProcId,
-    pub refs: Vec<raymesh_wire::ObjectId>,
+    pub object: Option<ObjectId>,
+    pub refs: Vec<ObjectId>,
     pub freed: bool,
+    /// Its host is gone.
+    pub lost: bool,
 }
 
 /// How much happened in a run.
@@ -79,8 +80,8 @@ pub struct Stats {
     pub errors: u64,
     /// Actors found by their names.
     pub found: u64,
-    /// Runs in which every object was accounted for.
-    pub exact: u64,
+    /// Values that were read after the death of their owner.
+    pub survived: u64,
 }
 
 /// One cluster.
@@ -104,8 +105,6 @@ pub struct World {
     pub called: BTreeMap<ObjectId, ActorId>,
     /// References to be dropped as soon as a reply is out.
     pub later: Vec<(ProcId, Vec<crate::program::Ref>)>,
-    /// Objects whose holders are not known exactly: see [`World::orphan`].
-    pub orphans: BTreeSet<ObjectId>,
     pub stats: Stats,
     pub failure: Option<String>,
     /// Faults happen until then.
@@ -114,6 +113,10 @@ pub struct World {
     next_event: u64,
     /// When the last packet of each channel arrives.
     channels: BTreeMap<(Node, Node), u64>,
+    /// Of each process, when the last that it sent arrives where, up to its last [`World::note_all_sent`]s.
+    all_sent: BTreeMap<ProcId, VecDeque<Vec<(Node, u64)>>>,
+    /// What a round of the controller asks a process arrives after this.
+    fences: BTreeMap<Node, u64>,
     ticks: BTreeMap<Node, u64>,
     trace: Option<VecDeque<String>>,
 }
@@ -135,13 +138,14 @@ impl World {
             watching: BTreeSet::new(),
             called: BTreeMap::new(),
             later: Vec::new(),
-            orphans: BTreeSet::new(),
             stats: Stats::default(),
             failure: None,
             calm_at: 0,
             events: BTreeMap::new(),
             next_event: 0,
             channels: BTreeMap::new(),
+            all_sent: BTreeMap::new(),
+            fences: BTreeMap::new(),
             ticks: BTreeMap::new(),
             trace: trace.then(VecDeque::new),
         };
@@ -241,24 +245,50 @@ impl World {
             1..=9 => self.rng.range(100 * MICRO, 3 * MILLI),
             _ => self.rng.range(MICRO, 60 * MICRO),
         };
-        let after = self.news_of(&packet).map(|dead| (Node::Proc(dead), to));
         let last = |channel| self.channels.get(&channel).copied().unwrap_or(0);
-        let earliest = last((from, to)).max(after.map_or(0, last));
+        let last_words = self.news_of(&packet).into_iter().map(|dead| last((Node::Proc(dead), to)));
+        let mut earliest = last_words.chain([last((from, to))]).max().unwrap_or(0);
+        if let Packet::FromController(FromController::TakeStock { .. } | FromController::Settled { .. }) =
+            packet
+        {
+            earliest = earliest.max(self.fences.get(&to).copied().unwrap_or(0));
+        }
         let at = (self.now + delay).max(earliest + 1);
         self.channels.insert((from, to), at);
         self.at(at, Happening::Arrives { from, to, packet });
     }
 
-    /// Whose death a packet tells of.
-    fn news_of(&self, packet: &Packet) -> Option<ProcId> {
+    /// Whose deaths a packet tells of.
+    fn news_of(&self, packet: &Packet) -> Vec<ProcId> {
         match packet {
             Packet::FromHost(FromHost::Died { proc, .. })
-            | Packet::FromController(FromController::Died { proc, .. }) => Some(*proc),
+            | Packet::FromController(FromController::Died { proc, .. }) => vec![*proc],
+            Packet::FromController(FromController::Mourn { dead, .. } | FromController::Settled { dead }) => {
+                dead.clone()
+            }
             Packet::FromController(FromController::ActorState {
                 actor,
                 state: ActorState::Dead { .. } | ActorState::Restarting,
-            }) => self.lived.get(actor).copied(),
-            _ => None,
+            }) => self.lived.get(actor).copied().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// `from` is about to say that all it sent is on its way.
+    pub fn note_all_sent(&mut self, from: ProcId) {
+        let of = |(channel, at): (&(Node, Node), &u64)| {
+            (channel.0 == Node::Proc(from)).then_some((channel.1, *at))
+        };
+        let sent = self.channels.iter().filter_map(of).collect();
+        self.all_sent.entry(from).or_default().push_back(sent);
+    }
+
+    /// The controller hears it: what it asks others because of that arrives after what was on its way.
+    pub fn heed_all_sent(&mut self, from: ProcId) {
+        let sent = self.all_sent.get_mut(&from).and_then(VecDeque::pop_front);
+        for (to, at) in sent.unwrap_or_default() {
+            let fence = self.fences.entry(to).or_default();
+            *fence = (*fence).max(at);
         }
     }
 
@@ -310,7 +340,7 @@ impl World {
 
     /// The references inside a value, as a deserializer would find them.
     #[must_use]
-    pub fn refs_in(&self, value: &Value) -> Vec<raymesh_wire::ObjectId> {
+    pub fn refs_in(&self, value: &Value) -> Vec<ObjectId> {
         match value {
             Value::Inline(body) => crate::payload::decode_refs(body),
             Value::Stored(block) => self

@@ -25,7 +25,7 @@ fn no_schedule_of_crashes_and_delays_loses_a_task_an_object_or_a_resource() {
                 totals.hosts_lost += stats.hosts_lost;
                 totals.errors += stats.errors;
                 totals.found += stats.found;
-                totals.exact += stats.exact;
+                totals.survived += stats.survived;
             }
             Err(failure) => failures.push(failure),
         }

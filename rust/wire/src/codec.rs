@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::ids::{ActorId, FunctionId, LeaseId, ObjectId, ProcId, TaskId};
 use crate::message::{Call, CallTarget, Message, Reply, ReplyStatus, Return};
-use crate::value::{Block, ErrorKind, ErrorValue, Value};
+use crate::value::{Block, ErrorKind, ErrorValue, Place, Value};
 
 /// Why bytes are no message.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -60,11 +60,12 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
             out.put_u8(WANT);
             put_object(out, *object);
         }
-        Message::Value { object, value, refs } => {
+        Message::Value { object, value, refs, places } => {
             out.put_u8(VALUE);
             put_object(out, *object);
             put_value(out, value);
             put_objects(out, refs);
+            put_places(out, places);
         }
         Message::Borrow { holds } => {
             out.put_u8(BORROW);
@@ -75,8 +76,9 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
         }
         Message::Release { holds } => {
             out.put_u8(RELEASE);
-            put_list(out, holds, |out, (object, count)| {
+            put_list(out, holds, |out, (object, through, count)| {
                 put_object(out, *object);
+                out.put_u64_le(through.as_u64());
                 out.put_u32_le(*count);
             });
         }
@@ -122,13 +124,14 @@ pub fn decode(mut input: Bytes) -> Result<Message> {
             object: get_object(&mut input)?,
             value: get_value(&mut input)?,
             refs: get_objects(&mut input)?,
+            places: get_places(&mut input)?,
         },
         BORROW => Message::Borrow {
             holds: get_list(&mut input, OBJECT_LEN + 8, |input| Ok((get_object(input)?, get_proc(input)?)))?,
         },
         RELEASE => Message::Release {
-            holds: get_list(&mut input, OBJECT_LEN + 4, |input| {
-                Ok((get_object(input)?, get_u32(input, "count")?))
+            holds: get_list(&mut input, OBJECT_LEN + 12, |input| {
+                Ok((get_object(input)?, get_proc(input)?, get_u32(input, "count")?))
             })?,
         },
         RECALL => Message::Recall { lease: get_lease(&mut input)?, max: get_u32(&mut input, "max")? },
@@ -200,6 +203,7 @@ fn put_call(out: &mut Vec<u8>, call: &Call) {
         out.put_u32_le(inside.next().unwrap_or(0));
     });
     put_objects(out, &call.refs);
+    put_places(out, &call.places);
     put_bytes(out, &call.options);
 }
 
@@ -237,8 +241,9 @@ fn get_call(input: &mut Bytes) -> Result<Call> {
         Ok(dep)
     })?;
     let refs = get_objects(input)?;
+    let places = get_places(input)?;
     let options = get_bytes(input, "options")?;
-    Ok(Call { task, attempt, target, num_returns, args, args_object, deps, refs, dep_refs, options })
+    Ok(Call { task, attempt, target, num_returns, args, args_object, deps, refs, dep_refs, places, options })
 }
 
 fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
@@ -256,6 +261,7 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         put_objects(out, &item.refs);
     });
     put_objects(out, &reply.holds);
+    put_places(out, &reply.places);
 }
 
 fn get_reply(input: &mut Bytes) -> Result<Reply> {
@@ -272,7 +278,8 @@ fn get_reply(input: &mut Bytes) -> Result<Reply> {
     let returns =
         get_list(input, 5, |input| Ok(Return { value: get_value(input)?, refs: get_objects(input)? }))?;
     let holds = get_objects(input)?;
-    Ok(Reply { task, attempt, status, exec_us, returns, holds })
+    let places = get_places(input)?;
+    Ok(Reply { task, attempt, status, exec_us, returns, holds, places })
 }
 
 fn put_value(out: &mut Vec<u8>, value: &Value) {
@@ -349,6 +356,19 @@ fn put_objects(out: &mut Vec<u8>, objects: &[ObjectId]) {
 
 fn get_objects(input: &mut Bytes) -> Result<Vec<ObjectId>> {
     get_list(input, OBJECT_LEN, get_object)
+}
+
+fn put_places(out: &mut Vec<u8>, places: &[Place]) {
+    put_list(out, places, |out, place| {
+        put_object(out, place.object);
+        put_block(out, &place.block);
+    });
+}
+
+fn get_places(input: &mut Bytes) -> Result<Vec<Place>> {
+    get_list(input, OBJECT_LEN + BLOCK_LEN, |input| {
+        Ok(Place { object: get_object(input)?, block: get_block(input)? })
+    })
 }
 
 fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {

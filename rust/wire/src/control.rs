@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
 use crate::resources::ResourceSet;
-use crate::value::{Block, ErrorValue, Value};
+use crate::value::{Block, ErrorValue, Place, Value};
 
 /// To the controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,6 +97,43 @@ pub enum ToController {
     DropFunction {
         id: FunctionId,
     },
+    /// Answer to [`FromController::Mourn`] and [`FromController::Flush`], once all that the sender sent before has left it.
+    Mourned {
+        round: u64,
+    },
+    /// Answer to [`FromController::TakeStock`].
+    Stock(Stock),
+    /// The owner of `object` is dead: where are its bytes, if they are still there? Answered by
+    /// [`FromController::Found`] once all who may know have been asked.
+    Seek {
+        object: ObjectId,
+    },
+    /// The sender needs these no more, of what it named in its [`Stock`] or was told in
+    /// [`FromController::Found`].
+    LetGo {
+        objects: Vec<ObjectId>,
+    },
+}
+
+/// What a process knows of the memory of the dead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stock {
+    pub round: u64,
+    /// Objects of dead owners that the sender holds, or held since it mourned.
+    pub needs: Vec<Trace>,
+    /// Its own objects that lie in the heaps of the dead.
+    pub owned: Vec<Place>,
+    /// Blocks of its own heap that hold objects of the dead.
+    pub homed: Vec<Trace>,
+}
+
+/// An object of a dead owner, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    pub object: ObjectId,
+    pub block: Option<Block>,
+    /// References inside it.
+    pub refs: Vec<ObjectId>,
 }
 
 /// From the controller.
@@ -184,6 +221,35 @@ pub enum FromController {
         actor: ActorId,
         to: ProcId,
     },
+    /// To all: these have died, and what they owned and held for others is being settled. From now on
+    /// register yourself for what you hold through `dead`. `owners` have died earlier, and left memory
+    /// that is still in use. Answered by [`ToController::Mourned`].
+    Mourn {
+        round: u64,
+        dead: Vec<ProcId>,
+        owners: Vec<ProcId>,
+    },
+    /// All have mourned. Answered by [`ToController::Stock`].
+    TakeStock {
+        round: u64,
+    },
+    /// Say [`ToController::Mourned`] once all that you sent before has left you.
+    Flush {
+        round: u64,
+    },
+    /// Where an object of a dead owner lies, and what is inside; none: nobody knows.
+    Found {
+        object: ObjectId,
+        found: Option<(Block, Vec<ObjectId>)>,
+    },
+    /// Nobody holds anything through these dead any more: what was kept in their names may go.
+    Settled {
+        dead: Vec<ProcId>,
+    },
+    /// To the home of these blocks: their owners are dead, and nobody needs them.
+    FreeBlocks {
+        blocks: Vec<Block>,
+    },
 }
 
 /// Controller to a host's agent.
@@ -227,6 +293,15 @@ pub enum ToHost {
     JobEnded {
         job: JobId,
     },
+    /// The memory of `dead` is free, but for these blocks of it.
+    Sweep {
+        dead: ProcId,
+        except: Vec<Block>,
+    },
+    /// Of what was left by [`ToHost::Sweep`], these are free, too.
+    FreeBlocks {
+        blocks: Vec<Block>,
+    },
 }
 
 /// A host's agent to the controller. What a process of the host has sent to the controller arrives
@@ -263,9 +338,17 @@ pub enum FromHost {
         start: LeaseId,
         reason: String,
     },
+    /// `memory`: it had some of the object arena. `under_way`: what was sent from there may not have arrived
+    /// at third hosts; [`FromHost::Heard`] follows.
     Died {
         proc: ProcId,
         death: Death,
+        memory: bool,
+        under_way: bool,
+    },
+    /// All that this dead process has sent has arrived.
+    Heard {
+        proc: ProcId,
     },
     /// Bytes of the object arena that are leased to heaps.
     Usage {
@@ -293,8 +376,6 @@ pub enum ToAgent {
     GrowHeap { request: RequestId, bytes: u64 },
     /// Whole extents that the sender's heap no longer uses.
     ShrinkHeap { extents: Vec<Extent> },
-    /// Answer to [`FromAgent::Inventory`].
-    Inventory { dead: ProcId, owned: Vec<Block>, homed: Vec<Block> },
     /// Copy a block of another host into one of the sender's. Answered by [`FromAgent::Pulled`].
     Pull { request: RequestId, from: Block, into: Block },
 }
@@ -308,13 +389,6 @@ pub enum FromAgent {
     },
     /// Memory is short: give back what is free.
     TrimHeap,
-    /// `dead` is gone, and the agent looks after its memory. Say which blocks you need that only the
-    /// agent can look after now (`owned`: your objects in its heap, and its objects that you read, in
-    /// any heap); each goes to the agent by [`crate::Message::FreeBlocks`] when you are done with it. And
-    /// say which blocks of your own heap hold objects of `dead` (`homed`).
-    Inventory {
-        dead: ProcId,
-    },
     /// Whether the copy is there; not if the other host, or the block, is gone.
     Pulled {
         request: RequestId,

@@ -24,7 +24,7 @@ pub use control::{FromController, ToController};
 pub use ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
 pub use message::{Call, CallTarget, Message, Reply, ReplyStatus, Return};
 pub use resources::{Quantity, ResourceSet};
-pub use value::{Block, ErrorKind, ErrorValue, Value};
+pub use value::{Block, ErrorKind, ErrorValue, Place, Value};
 
 /// Version of the encoding. A peer with another version is refused.
 pub const WIRE_VERSION: u16 = 2;

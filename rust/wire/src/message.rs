@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::between::Between;
 use crate::control::{FromAgent, FromController, ToAgent, ToController};
 use crate::ids::{ActorId, FunctionId, LeaseId, ObjectId, ProcId, TaskId};
-use crate::value::{Block, Value};
+use crate::value::{Block, Place, Value};
 
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,14 +26,18 @@ pub enum Message {
         object: ObjectId,
         value: Value,
         refs: Vec<ObjectId>,
+        /// As [`Call::places`], of `refs`.
+        places: Vec<Place>,
     },
-    /// To the owner of these objects: `ProcId` holds one more registered reference to each.
+    /// To the owner of these objects: `ProcId` holds one more reference to each, registered through the
+    /// sender.
     Borrow {
         holds: Vec<(ObjectId, ProcId)>,
     },
-    /// Borrower to owner: gives back so many registered references.
+    /// Borrower to owner: gives back so many references that were registered through that process (the
+    /// owner, where it did so itself).
     Release {
-        holds: Vec<(ObjectId, u32)>,
+        holds: Vec<(ObjectId, ProcId, u32)>,
     },
     /// Caller to worker: hand back at most `max` calls of `lease` that have not started, newest first.
     Recall {
@@ -86,6 +90,9 @@ pub struct Call {
     pub refs: Vec<ObjectId>,
     /// How many of the last `refs` are inside the value of each of `deps`, in their order.
     pub dep_refs: Vec<u32>,
+    /// Where those of `refs` lie of which the sender knows it, and which have no references inside: no
+    /// need to ask their owners, who may be dead by then.
+    pub places: Vec<Place>,
     /// Opaque options for the executing side (concurrency group, tracing), possibly empty.
     pub options: Bytes,
 }
@@ -114,6 +121,8 @@ pub struct Reply {
     /// References of the call (`deps`, `refs`, `args_object`) that the worker still holds: from now
     /// on it is their borrower, registered once more for each mention.
     pub holds: Vec<ObjectId>,
+    /// As [`Call::places`], of what is inside `returns`.
+    pub places: Vec<Place>,
 }
 
 /// One result.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{HostId, ProcId};
+use crate::ids::{HostId, ObjectId, ProcId};
 
 /// A piece of a host's object arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,6 +25,13 @@ impl Block {
     }
 }
 
+/// Where the bytes of a large object lie. They stay there for as long as anybody holds the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    pub object: ObjectId,
+    pub block: Block,
+}
+
 /// A finished object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Value {
@@ -40,6 +47,15 @@ impl Value {
     #[must_use]
     pub const fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))
+    }
+
+    /// Where it lies, if it is large.
+    #[must_use]
+    pub const fn block(&self) -> Option<Block> {
+        match self {
+            Self::Stored(block) => Some(*block),
+            Self::Inline(_) | Self::Error(_) => None,
+        }
     }
 }
 

@@ -75,7 +75,7 @@ fn payloads_are_not_copied() {
     let body = Bytes::from(vec![7; 100_000]);
     let object = raymesh_wire::ObjectId { owner: raymesh_wire::ProcId::default(), seq: 1, index: 1 };
     let value = raymesh_wire::Value::Inline(body);
-    let bytes = encoded(&Message::Value { object, value, refs: vec![] });
+    let bytes = encoded(&Message::Value { object, value, refs: vec![], places: vec![] });
     let range = bytes.as_ptr_range();
     let Ok(Message::Value { value: raymesh_wire::Value::Inline(body), .. }) = decode(bytes) else {
         panic!("not a value")

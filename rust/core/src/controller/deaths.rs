@@ -64,9 +64,10 @@ impl Controller {
                 self.lost.remove(0);
             }
         }
+        self.estates.host_lost(id);
         for proc in self.procs.host_lost(id) {
             let pid = self.procs.get(proc).map_or(0, |proc| proc.pid);
-            self.died(proc, &Death { pid, ..DeathCause::HostLost.into() }, effects);
+            self.died(proc, &Death { pid, ..DeathCause::HostLost.into() }, true, effects);
         }
         // What had no worker yet is wanted still.
         for lease in self.holds.on_host(id) {
@@ -85,7 +86,7 @@ impl Controller {
     }
 
     /// A process has died: everything that it had, was or wanted ends with it.
-    pub(super) fn died(&mut self, id: ProcId, death: &Death, effects: &mut Effects) {
+    pub(super) fn died(&mut self, id: ProcId, death: &Death, memory: bool, effects: &mut Effects) {
         let known = self.procs.get(id).is_none() && self.procs.death(id).is_some();
         if known && death.cause != DeathCause::HostLost {
             return;
@@ -108,6 +109,7 @@ impl Controller {
             }
             send(effects, *watcher, FromController::Died { proc: id, death: death.clone() });
         }
+        self.bequeath(id, death, memory, effects);
         for watched in &proc.watches {
             if let Some(watched) = self.procs.get_mut(*watched) {
                 watched.watchers.remove(&id);

@@ -255,6 +255,7 @@ impl Controller {
     pub(super) fn watch(&mut self, from: ProcId, proc: ProcId, effects: &mut Effects) {
         if let Some(death) = self.procs.death(proc) {
             send(effects, from, FromController::Died { proc, death });
+            self.tell_settled(from, proc, effects);
             return;
         }
         if let Some(known) = self.procs.meet(proc) {

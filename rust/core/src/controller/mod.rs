@@ -13,6 +13,7 @@
 //! - `leases`: the life of a lease. `lifecycle`: the life of an actor. `deaths`: processes and hosts.
 //! - `reclaim`: asks callers for leases that others need. `notices`: tells who waits why.
 //! - `unused`: forgets kinds of demands that nobody has any more.
+//! - `estates`: what the dead owned and held is settled.
 //! - `describe`: answers to questions about the cluster. `audit`: whether the books are right.
 
 mod actors;
@@ -20,6 +21,7 @@ mod audit;
 mod deaths;
 mod demand;
 mod describe;
+mod estates;
 mod functions;
 mod gpus;
 mod history;
@@ -48,6 +50,8 @@ use raymesh_wire::control::{FromHost, ToHost};
 use raymesh_wire::{FromController, HostId, ProcId, ToController};
 
 pub use history::{Entry, Subject};
+
+use crate::estates::Estates;
 
 use actors::Actors;
 use functions::Functions;
@@ -111,6 +115,7 @@ pub struct Controller {
     /// How many classes were in use when that was looked at last.
     classes_left: usize,
     reclaim: Reclaim,
+    estates: Estates,
     history: History,
 }
 
@@ -139,6 +144,7 @@ impl Controller {
             Event::HostLost { host } => self.host_lost(host, effects),
             Event::Tick => {}
         }
+        self.settle_estates(effects);
         self.retry_hosts();
         self.schedule(effects);
         self.update_reservations();
@@ -151,7 +157,8 @@ impl Controller {
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let notice = self.notices.first().map(|(due, _)| *due);
-        [notice, self.reclaim.due, self.next_retry(), self.next_reservation()].into_iter().flatten().min()
+        let others = [self.next_retry(), self.next_reservation(), self.estates.next_deadline()];
+        [notice, self.reclaim.due].into_iter().chain(others).flatten().min()
     }
 
     /// What happened lately to a process, lease, actor, host or demand, oldest first.
@@ -161,9 +168,12 @@ impl Controller {
     }
 
     fn on_message(&mut self, from: ProcId, message: ToController, effects: &mut Effects) {
-        if self.procs.meet(from).is_none() {
+        match self.procs.meet(from) {
             // Its last words: whatever it had is gone already.
-            return;
+            None => return,
+            // It is quicker than what its host says of it.
+            Some(proc) if proc.pid == 0 => self.estates.started(from),
+            Some(_) => {}
         }
         match message {
             ToController::Demand { key, job, resources, backlog } => {
@@ -216,6 +226,10 @@ impl Controller {
                 let hosts = self.describe();
                 send(effects, from, FromController::Cluster { request, hosts });
             }
+            ToController::Mourned { .. }
+            | ToController::Stock(_)
+            | ToController::Seek { .. }
+            | ToController::LetGo { .. } => self.on_estates(from, message, effects),
         }
     }
 
@@ -231,6 +245,7 @@ impl Controller {
                 if let Some(known) = self.procs.meet(proc) {
                     known.pid = pid;
                     known.driver = driver;
+                    self.estates.started(proc);
                 }
                 self.history.add(self.now, Subject::Proc(proc), "started", format!("pid {pid}"));
             }
@@ -238,7 +253,13 @@ impl Controller {
             FromHost::LeaseFailed { lease, reason } => self.lease_failed(lease, &reason),
             FromHost::ActorStarted { start, proc, pid } => self.actor_started(start, proc, pid),
             FromHost::ActorStartFailed { start, reason } => self.actor_start_failed(start, &reason, effects),
-            FromHost::Died { proc, death } => self.died(proc, &death, effects),
+            FromHost::Died { proc, death, memory, under_way } => {
+                if under_way {
+                    self.estates.is_under_way(proc);
+                }
+                self.died(proc, &death, memory, effects);
+            }
+            FromHost::Heard { proc } => self.estates.heard(proc),
             FromHost::Usage { store_used } => {
                 if let Some(host) = self.hosts.get_mut(host) {
                     host.store_used = store_used;

@@ -18,7 +18,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::{Death, DeathCause, FromHost, ToHost};
-use raymesh_wire::{FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
+use raymesh_wire::{Block, FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
 
 use slots::Slots;
 use starts::{Start, Starts};
@@ -83,9 +83,16 @@ pub enum Event {
         reason: String,
     },
     /// The process has ended, and everything it sent was handled before. Its slot may be used again.
+    /// `memory`: it had some of the object arena. `under_way`: see [`FromHost::Died`].
     ProcDied {
         proc: ProcId,
         death: Death,
+        memory: bool,
+        under_way: bool,
+    },
+    /// After `ProcDied` with `under_way`: all that it has sent has arrived.
+    Heard {
+        proc: ProcId,
     },
     /// These workers lack what later ones have from birth (modules imported ahead): those that have run
     /// nothing are replaced. Others may be among them.
@@ -122,6 +129,15 @@ pub enum Effect {
     /// SIGKILL. Only for processes that `Forked` or `Hello` has told of.
     Kill {
         proc: ProcId,
+    },
+    /// Free the memory of a dead process, but for these blocks.
+    Sweep {
+        dead: ProcId,
+        except: Vec<Block>,
+    },
+    /// Of what `Sweep` has left, these are free, too.
+    FreeBlocks {
+        blocks: Vec<Block>,
     },
 }
 
@@ -203,7 +219,13 @@ impl Host {
             Event::Hello { proc, pid } => self.hello(proc, pid, effects),
             Event::Forked { proc, pid } => self.forked(proc, pid, effects),
             Event::ForkFailed { proc, reason } => self.fork_failed(proc, &reason, effects),
-            Event::ProcDied { proc, death } => self.died(proc, death, effects),
+            Event::ProcDied { proc, death, memory, under_way } => {
+                if let Some(death) = self.died(proc, death, effects) {
+                    let report = FromHost::Died { proc, death, memory, under_way };
+                    effects.push(Effect::ToController(report));
+                }
+            }
+            Event::Heard { proc } => effects.push(Effect::ToController(FromHost::Heard { proc })),
             Event::Outdated { procs } => procs.into_iter().for_each(|proc| self.workers.outdate(proc)),
             Event::DriverJoined { proc, pid } => {
                 self.drivers.insert(proc, pid);
@@ -243,6 +265,8 @@ impl Host {
             ToHost::EndWorker { proc, reason } => self.end_worker(proc, reason, effects),
             ToHost::KillWorker { proc } => self.kill(proc, &DeathCause::Killed, effects),
             ToHost::JobEnded { job } => self.job_ended(job, effects),
+            ToHost::Sweep { dead, except } => effects.push(Effect::Sweep { dead, except }),
+            ToHost::FreeBlocks { blocks } => effects.push(Effect::FreeBlocks { blocks }),
         }
     }
 

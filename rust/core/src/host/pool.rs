@@ -146,15 +146,15 @@ impl Host {
         }
     }
 
-    pub(super) fn died(&mut self, proc: ProcId, mut death: Death, effects: &mut Effects) {
+    /// What is to be said of it; none if it is not known.
+    pub(super) fn died(&mut self, proc: ProcId, mut death: Death, effects: &mut Effects) -> Option<Death> {
         if let Some(pid) = self.drivers.remove(&proc) {
             self.slots.release(proc);
             death.pid = pid;
-            effects.push(Effect::ToController(FromHost::Died { proc, death }));
-            return;
+            return Some(death);
         }
         let state = self.workers.get(proc).map(|worker| worker.state);
-        let Some(worker) = self.workers.remove(proc) else { return };
+        let worker = self.workers.remove(proc)?;
         self.slots.release(proc);
         if let Some(at) = worker.deadline {
             self.deadlines.remove(&(at, proc));
@@ -164,7 +164,7 @@ impl Host {
         if state == Some(State::Starting) && !worker.doomed {
             self.start_failed(&format!("worker process (pid {}) ended as it started", worker.pid), effects);
         }
-        effects.push(Effect::ToController(FromHost::Died { proc, death }));
+        Some(death)
     }
 
     pub(super) fn end_lease(&mut self, lease: LeaseId, kill: bool, effects: &mut Effects) {

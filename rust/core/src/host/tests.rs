@@ -233,7 +233,12 @@ fn no_more_workers_start_at_once_than_allowed() {
 fn a_worker_that_dies_as_it_starts_is_replaced_and_its_lease_is_not_lost() {
     let mut world = World::new(|_| {});
     let first = world.bind(1, 1)[0];
-    world.event(Event::ProcDied { proc: first, death: DeathCause::Exited { code: 1 }.into() });
+    world.event(Event::ProcDied {
+        proc: first,
+        death: DeathCause::Exited { code: 1 }.into(),
+        memory: false,
+        under_way: false,
+    });
     let second = world.forks()[0];
     assert_ne!(first, second);
     world.hello(second);
@@ -282,7 +287,12 @@ fn no_process_name_is_used_twice() {
         assert!(!names.contains(&proc));
         names.push(proc);
         world.hello(proc);
-        world.event(Event::ProcDied { proc, death: DeathCause::Killed.into() });
+        world.event(Event::ProcDied {
+            proc,
+            death: DeathCause::Killed.into(),
+            memory: false,
+            under_way: false,
+        });
     }
 }
 
@@ -310,7 +320,7 @@ fn surplus_idle_workers_retire_and_may_decline() {
     assert!(world.bind(10, 1).is_empty());
     assert_eq!(world.bound(), [(LeaseId(10), exits[0])]);
     let cause = DeathCause::Exited { code: 0 };
-    world.event(Event::ProcDied { proc: exits[1], death: cause.into() });
+    world.event(Event::ProcDied { proc: exits[1], death: cause.into(), memory: false, under_way: false });
     let cause = DeathCause::Requested { reason: ExitReason::Retired };
     assert!(matches!(&world.reports()[..], [FromHost::Died { death, .. }] if death.cause == cause));
 }
@@ -338,7 +348,12 @@ fn a_worker_that_does_not_end_in_time_is_killed() {
     world.now = world.host.next_deadline().unwrap();
     world.event(Event::Tick);
     assert_eq!(world.kills(), [worker]);
-    world.event(Event::ProcDied { proc: worker, death: DeathCause::Signaled { signal: 9 }.into() });
+    world.event(Event::ProcDied {
+        proc: worker,
+        death: DeathCause::Signaled { signal: 9 }.into(),
+        memory: false,
+        under_way: false,
+    });
     let cause = DeathCause::Requested { reason };
     assert!(matches!(&world.reports()[..], [FromHost::Died { death, .. }] if death.cause == cause));
 }
@@ -396,7 +411,12 @@ fn a_signal_from_elsewhere_is_not_taken_for_our_doing() {
     world.hello(worker);
     world.order(ToHost::EndWorker { proc: worker, reason: ExitReason::OutOfScope });
     let cause = DeathCause::Signaled { signal: 11 };
-    world.event(Event::ProcDied { proc: worker, death: cause.clone().into() });
+    world.event(Event::ProcDied {
+        proc: worker,
+        death: cause.clone().into(),
+        memory: false,
+        under_way: false,
+    });
     assert!(matches!(&world.reports()[..], [FromHost::Died { death, .. }] if death.cause == cause));
 }
 
@@ -408,7 +428,10 @@ fn a_driver_that_dies_is_reported() {
         world.event(Event::DriverJoined { proc, pid });
         assert_eq!(world.reports(), [FromHost::ProcStarted { proc, pid, driver: true }]);
         let cause = DeathCause::Exited { code: 0 };
-        world.event(Event::ProcDied { proc, death: cause.clone().into() });
-        assert_eq!(world.reports(), [FromHost::Died { proc, death: Death { pid, ..cause.into() } }]);
+        world.event(Event::ProcDied { proc, death: cause.clone().into(), memory: false, under_way: false });
+        assert_eq!(
+            world.reports(),
+            [FromHost::Died { proc, death: Death { pid, ..cause.into() }, memory: false, under_way: false }]
+        );
     }
 }

@@ -171,7 +171,7 @@ impl Process {
     fn resolve_handle(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
         let object = handle_object(actor);
         self.hold(object);
-        self.resolve(object, Value::Inline(Bytes::new()), Vec::new(), fx);
+        self.set_value(object, Value::Inline(Bytes::new()), Vec::new(), fx);
     }
 
     /// This process has found `actor` by its name, and holds its handle for whoever asked.
@@ -187,7 +187,7 @@ impl Process {
     /// `to` has found an actor of this process by its name.
     pub(super) fn accept_given(&mut self, actor: ActorId, to: ProcId, fx: &mut Vec<Effect>) {
         self.count_given(actor);
-        self.register(handle_object(actor), to, 1, fx);
+        self.register(handle_object(actor), to, self.me, 1, fx);
         if !self.is_known(handle_object(actor)) {
             // `to` has died, and nobody else holds one: what was said of that before was out of date.
             self.handles_are_gone(actor, fx);
@@ -361,7 +361,8 @@ impl Process {
             ActorState::Pending => client.link = Link::Waiting,
             ActorState::Restarting => self.lose_process(actor, fx),
             ActorState::Dead { error } => {
-                client.link = Link::Dead(error.clone());
+                let before = std::mem::replace(&mut client.link, Link::Dead(error.clone()));
+                self.keep_for_process(actor, &before);
                 self.end_inflight(actor, &error, fx);
                 self.flush_actor(actor, fx);
                 if let Some(created) = self.actors.created.remove(&actor) {
@@ -396,7 +397,8 @@ impl Process {
     /// The actor's process is gone, and another one is to come.
     fn lose_process(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
         if let Some(client) = self.actors.clients.get_mut(&actor) {
-            client.link = Link::Waiting;
+            let before = std::mem::replace(&mut client.link, Link::Waiting);
+            self.keep_for_process(actor, &before);
         }
         let error = ErrorValue::text(
             ErrorKind::ActorUnavailable,
@@ -404,6 +406,18 @@ impl Process {
              hint: set max_task_retries to run such calls again.",
         );
         self.end_inflight(actor, &error, fx);
+    }
+
+    /// The actor's process is gone or going: it may have passed on what it was given.
+    fn keep_for_process(&mut self, actor: ActorId, link: &Link) {
+        let (Link::Alive(proc), Some(client)) = (link, self.actors.clients.get(&actor)) else { return };
+        let mut inflight: Vec<u64> = client.inflight.iter().copied().collect();
+        inflight.sort_unstable();
+        for seq in inflight {
+            self.keep_arguments_for(*proc, seq);
+        }
+        let given = self.actors.created.get(&actor).map(|created| created.held.clone()).unwrap_or_default();
+        self.keep_for(*proc, given);
     }
 
     /// The actor's process is gone: calls on their way are sent again if they may, else fail.

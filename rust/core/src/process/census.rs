@@ -11,7 +11,8 @@ impl Process {
             ("doomed objects", self.doomed.len()),
             ("messages to owners", self.releases.len() + self.borrows.len() + self.frees.len()),
         ];
-        counts.extend(self.objects.census());
+        counts.extend(self.holds.census());
+        counts.extend(self.estates.census());
         counts.extend(self.tasks.census());
         counts.extend(self.leases.census());
         counts.extend(self.actors.census());

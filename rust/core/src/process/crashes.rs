@@ -19,6 +19,7 @@ impl Process {
             self.tell_controller(ToController::ReturnLease { lease: id }, fx);
             let begun = begun(&inflight, self.me, death.last_call);
             for (at, seq) in inflight.into_iter().enumerate().rev() {
+                self.keep_arguments_for(worker, seq);
                 if at >= begun || self.take_retry(seq) {
                     self.leases.requeue(shape, seq);
                 } else {

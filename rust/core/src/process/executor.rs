@@ -24,6 +24,8 @@ struct Running {
     attempt: u32,
     /// What the call refers to: held here until it ends.
     arguments: Vec<ObjectId>,
+    /// Its caller is dead, and this process has registered itself for the arguments.
+    inherited: bool,
 }
 
 /// See the module.
@@ -34,6 +36,8 @@ pub(super) struct Executor {
     last: Option<TaskId>,
     /// From whom the latest call came.
     last_caller: Option<ProcId>,
+    /// What the constructor was given, and by whom: held for life.
+    constructed: Option<(ProcId, Vec<ObjectId>)>,
     /// What the present lease gives: the resources and the GPUs.
     lease: Option<(LeaseId, ResourceSet, Vec<u32>)>,
     blocked: bool,
@@ -82,7 +86,7 @@ impl Process {
             for (at, (object, value)) in call.deps.iter().enumerate() {
                 let count = call.dep_refs.get(at).map_or(0, |count| *count as usize);
                 let (refs, rest) = inside.split_at(count.min(inside.len()));
-                self.receive_value(*object, value, refs, fx);
+                self.receive_value(*object, value, Some(refs), fx);
                 arguments.push(*object);
                 inside = rest;
             }
@@ -91,12 +95,14 @@ impl Process {
                 arguments.push(*object);
             }
             if let Some(object) = call.args_object {
-                self.receive_value(object, &call.args, &[], fx);
+                self.receive_value(object, &call.args, None, fx);
                 arguments.push(object);
             }
+            self.learn_places(&call.places, fx);
             self.settle(fx);
         }
-        let running = Running { caller: incoming.caller, attempt: call.attempt, arguments };
+        let inherited = false;
+        let running = Running { caller: incoming.caller, attempt: call.attempt, arguments, inherited };
         self.executor.running.insert(call.task, running);
         self.executor.last = Some(call.task);
         Some(incoming)
@@ -128,12 +134,15 @@ impl Process {
         fx: &mut Vec<Effect>,
     ) {
         let Some(running) = self.executor.running.remove(&task) else { return };
-        if self.dead.contains(running.caller) {
-            self.finish_for_nobody(running.arguments, returns, fx);
+        if self.is_dead(running.caller) {
+            self.finish_for_nobody(running, returns, fx);
             return;
         }
+        self.note_lent(task, &returns);
         let mut after = Vec::new();
-        for item in &returns {
+        let mut places = Vec::new();
+        for item in returns.iter().filter(|item| !item.refs.is_empty()) {
+            places.extend(self.objects.places(&item.refs));
             for owner in self.lend(&item.refs, running.caller, fx) {
                 if !after.contains(&owner) {
                     after.push(owner);
@@ -141,17 +150,20 @@ impl Process {
             }
         }
         let holds = self.return_arguments(running.arguments, fx);
-        let reply = Reply { task, attempt: running.attempt, status, exec_us, returns, holds };
+        for object in &holds {
+            self.borrowed(*object, running.caller);
+        }
+        let reply = Reply { task, attempt: running.attempt, status, exec_us, returns, holds, places };
         self.send_after(after, running.caller, Message::Reply(Box::new(reply)), fx);
         self.settle(fx);
     }
 
     /// The caller is dead: this process registers itself for what it keeps of the arguments, and the
     /// results are nobody's.
-    fn finish_for_nobody(&mut self, arguments: Vec<ObjectId>, returns: Vec<Return>, fx: &mut Vec<Effect>) {
-        for object in self.return_arguments(arguments, fx) {
-            if !self.dead.contains(object.owner) {
-                self.borrows.entry(object.owner).or_default().push((object, self.me));
+    fn finish_for_nobody(&mut self, running: Running, returns: Vec<Return>, fx: &mut Vec<Effect>) {
+        for object in self.return_arguments(running.arguments, fx) {
+            if !running.inherited {
+                self.borrow_myself(object);
             }
         }
         for item in returns {
@@ -195,14 +207,17 @@ impl Process {
     /// Holds what a constructor's arguments refer to for as long as this process lives.
     pub fn hold_arguments(&mut self, spec: &ActorSpec, fx: &mut Vec<Effect>) {
         for (object, value) in &spec.deps {
-            self.receive_value(*object, value, &[], fx);
+            self.receive_value(*object, value, None, fx);
         }
         for object in &spec.refs {
             self.receive_argument(*object);
         }
         if let Some(object) = spec.args_object {
-            self.receive_value(object, &spec.args, &[], fx);
+            self.receive_value(object, &spec.args, None, fx);
         }
+        let deps = spec.deps.iter().map(|(object, _)| *object);
+        let arguments = deps.chain(spec.refs.iter().copied()).chain(spec.args_object).collect();
+        self.executor.constructed = Some((spec.actor.creator, arguments));
         self.settle(fx);
     }
 
@@ -253,6 +268,22 @@ impl Process {
     #[must_use]
     pub fn lease(&self) -> Option<&(LeaseId, ResourceSet, Vec<u32>)> {
         self.executor.lease.as_ref()
+    }
+
+    /// What is held here because a dead process stood for it: arguments of its calls that run, and of the
+    /// constructor.
+    pub(super) fn arguments_from(&mut self, dead: ProcId) -> Vec<ObjectId> {
+        let mut arguments = Vec::new();
+        let running = self.executor.running.values_mut();
+        for running in running.filter(|running| running.caller == dead && !running.inherited) {
+            running.inherited = true;
+            arguments.extend(&running.arguments);
+        }
+        if let Some((_, given)) = self.executor.constructed.take_if(|(creator, _)| *creator == dead) {
+            arguments.extend(given);
+        }
+        arguments.sort_unstable();
+        arguments
     }
 
     /// Calls of a dead caller need not run any more.

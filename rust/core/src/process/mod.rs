@@ -1,9 +1,12 @@
 //! One process's share of the cluster: the objects it owns or borrows, the tasks and actor calls it
 //! has submitted, and the calls it executes.
 //!
-//! - [`objects`]: reference counts and values. The process that made a reference owns the object;
-//!   others borrow it.
+//! - [`objects`]: local counts and values. The process that made a reference owns the object; others
+//!   borrow it.
 //! - [`flag`]: whether an object has a value, readable without a lock.
+//! - [`holds`]: who borrows what, and who has registered it.
+//! - [`places`]: where large objects lie, told along with references.
+//! - [`estates`]: what the dead leave behind.
 //! - [`tasks`]: tasks wait for their arguments, then for the reply; retries.
 //! - [`leases`]: workers for tasks, what is sent to them, and what is taken back.
 //! - [`late`]: what is sent ahead is taken back when its worker does not get to it.
@@ -31,17 +34,23 @@
 //! A borrower whose last local holder goes gives back all its registered holds at once. A give-back
 //! may overtake its registration (they come from different processes), so the owner's counts are
 //! signed, and an object is free when every count is zero.
+//!
+//! Deaths are settled with everybody's help ([`estates`]): what the dead held, and what is held for them,
+//! stays until whoever got it from them has registered himself.
 
 mod actors;
 mod census;
 mod crashes;
 mod definitions;
 mod departed;
+mod estates;
 mod executor;
 mod flag;
+mod holds;
 mod late;
 mod leases;
 mod objects;
+mod places;
 mod tasks;
 mod why;
 
@@ -77,6 +86,11 @@ pub enum Effect {
     /// As `Send`, but only once everything sent before to `after` is on its way.
     SendAfter {
         after: Vec<ProcId>,
+        to: ProcId,
+        message: Message,
+    },
+    /// As `Send`, but only once everything sent before to anybody is on its way.
+    SendLast {
         to: ProcId,
         message: Message,
     },
@@ -116,6 +130,8 @@ pub struct Process {
     me: ProcId,
     controller: ProcId,
     objects: objects::Objects,
+    holds: holds::Holds,
+    estates: estates::Estates,
     tasks: tasks::Tasks,
     leases: leases::Leases,
     actors: actors::Actors,
@@ -123,14 +139,15 @@ pub struct Process {
     executor: executor::Executor,
     watched: HashSet<ProcId>,
     dead: Departed,
-    /// Dead processes of this host whose memory the agent has taken over.
-    buried: Departed,
+    /// Those whose deaths are being settled, or are.
+    mourned: Departed,
+    settled: Departed,
     /// The latest time that this process was told.
     now: Nanos,
     next_seq: u64,
     next_actor: u32,
     /// Holds given back and holds registered, gathered per owner while one event is handled.
-    releases: HashMap<ProcId, Vec<(ObjectId, u32)>>,
+    releases: HashMap<ProcId, Vec<(ObjectId, ProcId, u32)>>,
     borrows: HashMap<ProcId, Vec<(ObjectId, ProcId)>>,
     frees: HashMap<ProcId, Vec<Block>>,
     /// Objects whose last holder went while this event was handled.
@@ -147,6 +164,8 @@ impl Process {
             me,
             controller,
             objects: objects::Objects::default(),
+            holds: holds::Holds::default(),
+            estates: estates::Estates::default(),
             tasks: tasks::Tasks::default(),
             leases: leases::Leases::default(),
             actors: actors::Actors::default(),
@@ -154,7 +173,8 @@ impl Process {
             executor: executor::Executor::default(),
             watched: HashSet::default(),
             dead: Departed::default(),
-            buried: Departed::default(),
+            mourned: Departed::default(),
+            settled: Departed::default(),
             now: 0,
             next_seq: 1,
             next_actor: 1,
@@ -190,14 +210,15 @@ impl Process {
             Message::Call(call) => self.accept_call(from, call, fx),
             Message::Reply(reply) => self.accept_reply(now, from, *reply, fx),
             Message::Want { object } => self.accept_want(from, object, fx),
-            Message::Value { object, value, refs } => self.accept_value(object, value, refs, fx),
-            Message::Borrow { holds } => self.accept_borrow(holds, fx),
+            Message::Value { object, value, refs, places } => {
+                self.resolve(object, value, refs, from, fx);
+                self.learn_places(&places, fx);
+            }
+            Message::Borrow { holds } => self.accept_borrow(from, holds, fx),
             Message::Release { holds } => self.accept_release(from, holds, fx),
             Message::Recall { lease, max } => self.accept_recall(from, lease, max, fx),
             Message::Recalled { lease, tasks } => self.accept_recalled(now, lease, tasks, fx),
-            Message::FreeBlocks { blocks } => {
-                fx.extend(blocks.into_iter().map(|block| Effect::Free { block }));
-            }
+            Message::FreeBlocks { blocks } => self.accept_free(blocks, fx),
             Message::FromController(message) => self.accept_control(now, message, fx),
             // Not for a process: the runtime handles its agent's messages, and nobody else sends these.
             Message::ToController(_) | Message::ToAgent(_) | Message::FromAgent(_) | Message::Between(_) => {}
@@ -221,6 +242,12 @@ impl Process {
                 fx.push(Effect::Answer(Box::new(FromController::ActorUnplaceable { actor, never, reason })));
             }
             FromController::HandleGiven { actor, to } => self.accept_given(actor, to, fx),
+            FromController::Mourn { round, dead, owners } => self.accept_mourn(round, dead, owners, fx),
+            FromController::TakeStock { round } => self.accept_take_stock(round, fx),
+            FromController::Flush { round } => self.accept_flush(round, fx),
+            FromController::Found { object, found } => self.accept_found_object(object, found, fx),
+            FromController::Settled { dead } => self.accept_settled(dead, fx),
+            FromController::FreeBlocks { blocks } => self.accept_free(blocks, fx),
             FromController::WaitCycle { text } => self.accept_cycle(text),
             FromController::Exit { reason } => fx.push(Effect::Exit { reason }),
             FromController::Unplaceable { key, never, reason } => {
@@ -240,18 +267,15 @@ impl Process {
     fn accept_death(&mut self, now: Nanos, proc: ProcId, death: &Death, fx: &mut Vec<Effect>) {
         // News of it may be asked for late, when a successor in its mailbox is known to be dead already.
         let awaited = self.watched.remove(&proc);
-        if !self.dead.insert(proc) && !awaited {
-            return;
+        if awaited || !self.is_dead(proc) {
+            self.fail_leases_of(now, proc, death, fx);
+            self.bury(proc, fx);
         }
-        self.fail_leases_of(now, proc, death, fx);
-        self.forget_borrower(proc);
-        self.fail_objects_of(proc, fx);
-        self.forget_caller(proc);
     }
 
     /// Asks the controller to tell of `proc`'s death, once.
     fn watch(&mut self, proc: ProcId, fx: &mut Vec<Effect>) {
-        if proc != self.me && !self.dead.contains(proc) && self.watched.insert(proc) {
+        if proc != self.me && !self.is_dead(proc) && self.watched.insert(proc) {
             self.tell_controller(ToController::Watch { proc }, fx);
         }
     }
@@ -280,6 +304,7 @@ impl Process {
                 fx.push(Effect::Send { to, message: Message::FreeBlocks { blocks } });
             }
         }
+        self.send_let_go(fx);
     }
 
     /// When [`Process::tick`] is next due.

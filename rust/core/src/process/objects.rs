@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashSet};
-use raymesh_wire::{Block, ErrorKind, ErrorValue, Message, ObjectId, ProcId, Value};
+use foldhash::HashMap;
+use raymesh_wire::{Block, ErrorKind, ErrorValue, Message, ObjectId, ProcId, ToController, Value};
 use smallvec::SmallVec;
 
 use super::flag::Flag;
+use super::holds::Hold;
 use super::{Effect, Process};
 
 /// What is known here of an object's value.
@@ -23,17 +24,19 @@ struct Entry {
     flag: Arc<Flag>,
     /// Holders in this process: references in user code, outstanding calls, containing objects, views.
     local: u32,
-    /// Borrowed: how many holds our owner has been told of in our name, so far as we know.
+    /// Borrowed: how many holds its owner has registered for us.
     registered: u32,
-    /// Borrowed: [`Message::Want`] is on its way.
+    /// Borrowed: [`Message::Want`] is on its way, or its owner is dead and [`ToController::Seek`] is.
     asked: bool,
     /// Somebody here waits: report [`Effect::Ready`].
     awaited: bool,
     value: Option<Value>,
     /// References inside the value; held while it is.
     refs: Vec<ObjectId>,
-    /// Owned: registered holds by process.
-    borrowers: SmallVec<[(ProcId, i64); 1]>,
+    /// There may be others inside than `refs`.
+    vague: bool,
+    /// Owned: what others hold.
+    holds: SmallVec<[Hold; 1]>,
     /// Owned: processes that want the value.
     wanters: SmallVec<[ProcId; 1]>,
     /// Calls of ours that need the value as an argument.
@@ -46,8 +49,6 @@ pub(super) struct Objects {
     entries: HashMap<ObjectId, Entry>,
     /// How many objects have become errors.
     errors: u64,
-    /// Owned objects by borrower, so that a death costs what the dead held and no more.
-    by_borrower: HashMap<ProcId, HashSet<ObjectId>>,
 }
 
 impl Objects {
@@ -60,7 +61,8 @@ impl Objects {
             awaited: false,
             value: None,
             refs: Vec::new(),
-            borrowers: SmallVec::new(),
+            vague: false,
+            holds: SmallVec::new(),
             wanters: SmallVec::new(),
             dependents: SmallVec::new(),
         })
@@ -70,13 +72,54 @@ impl Objects {
         self.entries.get(&id)?.value.as_ref()
     }
 
-    pub(super) fn census(&self) -> [(&'static str, usize); 1] {
-        [("objects that others hold", self.by_borrower.values().map(HashSet::len).sum())]
-    }
-
     /// References inside the value of `id`.
     pub(super) fn refs(&self, id: ObjectId) -> &[ObjectId] {
         self.entries.get(&id).map_or(&[], |entry| &entry.refs)
+    }
+
+    /// Known, and without a value.
+    pub(super) fn is_pending(&self, id: ObjectId) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.value.is_none())
+    }
+
+    /// Where `id` lies, if it is large and has no references inside.
+    pub(super) fn plain_block(&self, id: ObjectId) -> Option<Block> {
+        let entry = self.entries.get(&id)?;
+        if entry.vague || !entry.refs.is_empty() { None } else { entry.value.as_ref()?.block() }
+    }
+
+    /// All objects with what is known of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ObjectId, Option<&Value>, &[ObjectId])> {
+        self.entries.iter().map(|(id, entry)| (*id, entry.value.as_ref(), &*entry.refs))
+    }
+
+    pub(super) fn holds_of(&mut self, id: ObjectId) -> &mut SmallVec<[Hold; 1]> {
+        &mut self.entry(id).holds
+    }
+
+    pub(super) fn borrowed_from_owner(&mut self, id: ObjectId) {
+        self.entry(id).registered += 1;
+    }
+
+    pub(super) fn forget_wanter(&mut self, id: ObjectId, wanter: ProcId) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.wanters.retain(|proc| *proc != wanter);
+        }
+    }
+
+    /// `owner` answers no more. Answers what it was asked for.
+    pub(super) fn forget_questions_to(&mut self, owner: ProcId) -> Vec<ObjectId> {
+        let mut wanted = Vec::new();
+        for (id, entry) in &mut self.entries {
+            if id.owner == owner && entry.value.is_none() {
+                let asked = std::mem::take(&mut entry.asked);
+                if asked || entry.awaited || !entry.dependents.is_empty() {
+                    wanted.push(*id);
+                }
+            }
+        }
+        wanted.sort_unstable();
+        wanted
     }
 }
 
@@ -194,43 +237,22 @@ impl Process {
         self.settle(fx);
     }
 
-    /// `dead` has ended, and its host's agent takes over its memory. Answers the blocks that this
-    /// process needs and that nobody but the agent can look after now: its own objects in `dead`'s heap,
-    /// and objects of `dead` that it reads, in whosever heap. Each goes to the agent when it is done with.
-    pub fn claim_blocks(&mut self, dead: ProcId) -> Vec<Block> {
-        self.buried.insert(dead);
-        let me = self.me;
-        let claim = |(id, entry): (&ObjectId, &Entry)| match entry.value {
-            Some(Value::Stored(block)) if id.owner == dead || (id.owner == me && block.home == dead) => {
-                Some(block)
-            }
-            _ => None,
-        };
-        let mut blocks: Vec<_> = self.objects.entries.iter().filter_map(claim).collect();
-        blocks.sort_unstable();
-        blocks
-    }
-
-    fn is_gone(&self, proc: ProcId) -> bool {
-        self.dead.contains(proc) || self.buried.contains(proc)
-    }
-
-    /// Asks the owner for the value, once. A borrowed object has a live owner or becomes an error; an own
-    /// one has a call that will make it, or is lost.
+    /// Asks for the value, once: its owner, or, if that is dead, whoever knows where it lies. An own object
+    /// has a call that will make it, or is lost.
     pub(super) fn fetch(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
         if object.owner == self.me {
             if self.objects.value(object).is_none() && !self.tasks.submitted.contains_key(&object.seq) {
-                self.resolve(object, lost(object), Vec::new(), fx);
+                self.set_value(object, lost(object), Vec::new(), fx);
             }
-            return;
-        }
-        if self.dead.contains(object.owner) {
-            self.resolve(object, owner_died(object), Vec::new(), fx);
             return;
         }
         let entry = self.objects.entry(object);
         if entry.value.is_none() && !entry.asked {
             entry.asked = true;
+            if self.is_dead(object.owner) {
+                self.tell_controller(ToController::Seek { object }, fx);
+                return;
+            }
             self.watch(object.owner, fx);
             fx.push(Effect::Send { to: object.owner, message: Message::Want { object } });
         }
@@ -256,24 +278,30 @@ impl Process {
         Arc::clone(&entry.flag)
     }
 
-    /// Gives `object` its value. `refs` inside it are registered in our name (or ours).
+    /// Gives `object` its value, which `from` has sent. It has registered us for `refs` inside (or they are
+    /// ours).
     pub(super) fn resolve(
+        &mut self,
+        object: ObjectId,
+        value: Value,
+        refs: Vec<ObjectId>,
+        from: ProcId,
+        fx: &mut Vec<Effect>,
+    ) {
+        for inner in &refs {
+            self.borrowed(*inner, from);
+        }
+        self.set_value(object, value, refs, fx);
+    }
+
+    /// As [`Self::resolve`], where nobody was told that we hold `refs`.
+    pub(super) fn set_value(
         &mut self,
         object: ObjectId,
         value: Value,
         refs: Vec<ObjectId>,
         fx: &mut Vec<Effect>,
     ) {
-        for inner in &refs {
-            if inner.owner != self.me {
-                self.objects.entry(*inner).registered += 1;
-            }
-        }
-        self.set_value(object, value, refs, fx);
-    }
-
-    /// As [`Self::resolve`], where nobody was told that we hold `refs`.
-    fn set_value(&mut self, object: ObjectId, value: Value, refs: Vec<ObjectId>, fx: &mut Vec<Effect>) {
         for inner in &refs {
             self.objects.entry(*inner).local += 1;
         }
@@ -299,7 +327,7 @@ impl Process {
             self.doomed.push(object);
         }
         for wanter in wanters {
-            if !self.dead.contains(wanter) {
+            if !self.is_dead(wanter) {
                 self.send_value(wanter, object, fx);
             }
         }
@@ -315,7 +343,7 @@ impl Process {
             Some(entry) if entry.value.is_some() => self.send_value(from, object, fx),
             Some(entry) => entry.wanters.push(from),
             None => {
-                let message = Message::Value { object, value: lost(object), refs: vec![] };
+                let message = Message::Value { object, value: lost(object), refs: vec![], places: vec![] };
                 fx.push(Effect::Send { to: from, message });
             }
         }
@@ -326,7 +354,8 @@ impl Process {
         let Some(value) = entry.value.clone() else { return };
         let refs = entry.refs.clone();
         let after = self.lend(&refs, to, fx);
-        let message = Message::Value { object, value, refs };
+        let places = self.objects.places(&refs);
+        let message = Message::Value { object, value, refs, places };
         self.send_after(after, to, message, fx);
     }
 
@@ -348,109 +377,10 @@ impl Process {
         fx.push(Effect::SendAfter { after, to, message });
     }
 
-    /// Registers `to` as a holder of each of `refs`, which this process holds. Answers the owners that
-    /// must hear of it before `to` does.
-    pub(super) fn lend(&mut self, refs: &[ObjectId], to: ProcId, fx: &mut Vec<Effect>) -> Vec<ProcId> {
-        let mut owners = Vec::new();
-        for object in refs {
-            if object.owner == to || self.dead.contains(object.owner) {
-                // It comes home: the owner counts it as its own. A dead one counts nothing.
-                continue;
-            }
-            if object.owner == self.me {
-                self.register(*object, to, 1, fx);
-            } else {
-                self.borrows.entry(object.owner).or_default().push((*object, to));
-                if !owners.contains(&object.owner) {
-                    owners.push(object.owner);
-                }
-            }
-        }
-        owners
-    }
-
-    pub(super) fn register(&mut self, object: ObjectId, borrower: ProcId, count: i64, fx: &mut Vec<Effect>) {
-        if self.dead.contains(borrower) {
-            return;
-        }
-        if borrower == self.me {
-            return;
-        }
-        let entry = self.objects.entry(object);
-        let at = entry.borrowers.iter().position(|(proc, _)| *proc == borrower);
-        match at {
-            Some(at) => {
-                entry.borrowers[at].1 += count;
-                if entry.borrowers[at].1 == 0 {
-                    entry.borrowers.swap_remove(at);
-                    if let Some(held) = self.objects.by_borrower.get_mut(&borrower) {
-                        held.remove(&object);
-                    }
-                    self.doomed.push(object);
-                }
-            }
-            None => {
-                entry.borrowers.push((borrower, count));
-                self.objects.by_borrower.entry(borrower).or_default().insert(object);
-                self.watch(borrower, fx);
-            }
-        }
-    }
-
-    pub(super) fn accept_borrow(&mut self, holds: Vec<(ObjectId, ProcId)>, fx: &mut Vec<Effect>) {
-        for (object, borrower) in holds {
-            self.register(object, borrower, 1, fx);
-            self.doomed.push(object);
-        }
-    }
-
-    pub(super) fn accept_release(&mut self, from: ProcId, holds: Vec<(ObjectId, u32)>, fx: &mut Vec<Effect>) {
-        for (object, count) in holds {
-            self.register(object, from, -i64::from(count), fx);
-        }
-    }
-
-    pub(super) fn accept_value(
-        &mut self,
-        object: ObjectId,
-        value: Value,
-        refs: Vec<ObjectId>,
-        fx: &mut Vec<Effect>,
-    ) {
-        self.resolve(object, value, refs, fx);
-    }
-
-    pub(super) fn forget_borrower(&mut self, proc: ProcId) {
-        let mut held: Vec<_> = self.objects.by_borrower.remove(&proc).into_iter().flatten().collect();
-        held.sort_unstable();
-        for object in held {
-            if let Some(entry) = self.objects.entries.get_mut(&object) {
-                entry.borrowers.retain(|(borrower, _)| *borrower != proc);
-                entry.wanters.retain(|wanter| *wanter != proc);
-                self.doomed.push(object);
-            }
-        }
-    }
-
-    /// Objects whose owner died and whose value we do not have will never have one.
-    pub(super) fn fail_objects_of(&mut self, owner: ProcId, fx: &mut Vec<Effect>) {
-        let mut lost: Vec<_> = self
-            .objects
-            .entries
-            .iter()
-            .filter(|(id, entry)| id.owner == owner && entry.value.is_none())
-            .map(|(id, _)| *id)
-            .collect();
-        lost.sort_unstable();
-        for object in lost {
-            self.resolve(object, owner_died(object), Vec::new(), fx);
-        }
-    }
-
     /// Forgets `object` if nobody holds it.
     pub(super) fn reap(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
         let Some(entry) = self.objects.entries.get(&object) else { return };
-        if entry.local > 0 || !entry.borrowers.is_empty() {
+        if entry.local > 0 || !entry.holds.is_empty() {
             return;
         }
         if entry.awaited || !entry.wanters.is_empty() || !entry.dependents.is_empty() {
@@ -462,8 +392,8 @@ impl Process {
         {
             fx.push(Effect::Unneeded { block });
         }
-        for inner in entry.refs {
-            self.unhold(inner);
+        for inner in &entry.refs {
+            self.unhold(*inner);
         }
         if let Some(actor) = self.actors.of_handle(object) {
             self.forget_actor(actor, fx);
@@ -472,15 +402,18 @@ impl Process {
             if let Some(actor) = self.actors.of_handle(object) {
                 self.handles_are_gone(actor, fx);
             }
-            if let Some(Value::Stored(block)) = entry.value {
-                self.free(block, fx);
+            match entry.value {
+                Some(Value::Stored(block)) if self.is_dead(block.home) => {
+                    self.let_go_of_orphan(object, Some(&Value::Stored(block)), &[]);
+                }
+                Some(Value::Stored(block)) => self.free(block, fx),
+                _ => {}
             }
-        } else if self.buried.contains(object.owner) {
-            if let Some(Value::Stored(block)) = entry.value {
-                self.frees.entry(ProcId::agent(block.host())).or_default().push(block);
-            }
-        } else if entry.registered > 0 && !self.dead.contains(object.owner) {
-            self.releases.entry(object.owner).or_default().push((object, entry.registered));
+        } else if self.is_dead(object.owner) {
+            self.holds.take_through(object);
+            self.let_go_of_orphan(object, entry.value.as_ref(), &entry.refs);
+        } else {
+            self.give_back(object, entry.registered);
         }
     }
 
@@ -489,8 +422,10 @@ impl Process {
             fx.push(Effect::Free { block });
             return;
         }
-        let home = if self.is_gone(block.home) { ProcId::agent(block.host()) } else { block.home };
-        self.frees.entry(home).or_default().push(block);
+        // What nobody names when a home is dead is freed with its memory.
+        if !self.is_dead(block.home) {
+            self.frees.entry(block.home).or_default().push(block);
+        }
     }
 
     /// Holds for the executor an object that a call refers to.
@@ -498,22 +433,24 @@ impl Process {
         self.objects.entry(object).local += 1;
     }
 
-    /// As [`Self::receive_argument`], with the value that came along and the references inside it.
+    /// As [`Self::receive_argument`], with the value that came along and the references inside it, if these
+    /// are known.
     pub(super) fn receive_value(
         &mut self,
         object: ObjectId,
         value: &Value,
-        inside: &[ObjectId],
+        inside: Option<&[ObjectId]>,
         fx: &mut Vec<Effect>,
     ) {
         self.receive_argument(object);
         if self.objects.value(object).is_none() {
-            self.set_value(object, value.clone(), inside.to_vec(), fx);
+            self.set_value(object, value.clone(), inside.unwrap_or_default().to_vec(), fx);
+            self.objects.entry(object).vague = inside.is_none();
         }
     }
 
-    /// Ends the executor's holds on what a call referred to. Answers what this process goes on holding:
-    /// the reply must say so.
+    /// Ends the executor's holds on what a call referred to. Answers what this process goes on holding of
+    /// others' objects: somebody must register it for them.
     pub(super) fn return_arguments(
         &mut self,
         arguments: Vec<ObjectId>,
@@ -524,15 +461,10 @@ impl Process {
         }
         // What is held only by the value of another argument goes with that.
         self.reap_doomed(fx);
-        let (objects, me) = (&mut self.objects.entries, self.me);
-        let kept = arguments.into_iter().filter(|object| match objects.get_mut(object) {
-            Some(entry) if entry.local > 0 && object.owner != me => {
-                entry.registered += 1;
-                true
-            }
-            _ => false,
-        });
-        kept.collect()
+        let kept = |object: &ObjectId| {
+            object.owner != self.me && !self.is_dead(object.owner) && self.holders(*object) > 0
+        };
+        arguments.into_iter().filter(kept).collect()
     }
 
     pub(super) fn reap_doomed(&mut self, fx: &mut Vec<Effect>) {
@@ -551,11 +483,11 @@ fn lost(object: ObjectId) -> Value {
     Value::Error(ErrorValue::text(ErrorKind::ObjectLost, text))
 }
 
-fn owner_died(object: ObjectId) -> Value {
+pub(super) fn owner_died(object: ObjectId) -> Value {
     Value::Error(ErrorValue::text(
         ErrorKind::OwnerDied,
         format!(
-            "the process that owned this object ({:?}) has ended before the object had a value",
+            "the process that owned this object ({:?}) has ended, and nobody else knows its value",
             object.owner
         ),
     ))

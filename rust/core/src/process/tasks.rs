@@ -136,6 +136,7 @@ impl Process {
             deps: arguments.deps.into_iter().map(|object| (object, Value::Inline(Bytes::new()))).collect(),
             refs: arguments.refs,
             dep_refs: Vec::new(),
+            places: Vec::new(),
             options,
         };
         let handle = match route {
@@ -206,6 +207,7 @@ impl Process {
         }
         // What an argument's value refers to travels with it, and is held like the call's own.
         call.refs.extend_from_slice(&inner);
+        call.places = self.objects.places(&call.refs);
         for object in inner {
             self.hold(object);
         }
@@ -217,14 +219,15 @@ impl Process {
         let route = known.map(|record| record.route);
         self.lend(&reply.holds, from, fx);
         let Some(route) = route else {
-            self.discard(reply.returns, fx);
+            self.discard(reply.returns, from, fx);
             return;
         };
         let retry = reply.status == ReplyStatus::RaisedRetryable && self.take_retry(seq);
         if retry {
-            self.discard(reply.returns, fx);
+            self.discard(reply.returns, from, fx);
         } else {
-            self.complete(seq, reply.returns, fx);
+            self.complete(seq, reply.returns, from, fx);
+            self.learn_places(&reply.places, fx);
             self.wake(fx);
         }
         match route {
@@ -247,17 +250,17 @@ impl Process {
     }
 
     /// The call's results are there: hands them out and lets go of the arguments.
-    fn complete(&mut self, seq: u64, returns: Vec<Return>, fx: &mut Vec<Effect>) {
+    fn complete(&mut self, seq: u64, returns: Vec<Return>, from: ProcId, fx: &mut Vec<Effect>) {
         let Some(record) = self.tasks.submitted.remove(&seq) else { return };
         let mut index = 0;
         for item in returns {
             index += 1;
-            self.resolve(record.call.task.object(index), item.value, item.refs, fx);
+            self.resolve(record.call.task.object(index), item.value, item.refs, from, fx);
         }
         for missing in index + 1..=record.call.num_returns {
             let text = format!("the worker sent {index} results, {} were declared", record.call.num_returns);
             let error = Value::Error(ErrorValue::text(ErrorKind::System, text));
-            self.resolve(record.call.task.object(missing), error, Vec::new(), fx);
+            self.set_value(record.call.task.object(missing), error, Vec::new(), fx);
         }
         self.let_go(&record.call);
         if let CallTarget::Function { function, .. } = record.call.target {
@@ -266,6 +269,16 @@ impl Process {
         if let Some(handle) = record.handle {
             self.unhold(handle);
         }
+    }
+
+    /// The worker that had this call is dead: it may have passed on what the call refers to.
+    pub(super) fn keep_arguments_for(&mut self, worker: ProcId, seq: u64) {
+        let Some(record) = self.tasks.submitted.get(&seq) else { return };
+        let call = &record.call;
+        let deps = call.deps.iter().map(|(object, _)| *object);
+        let others = call.refs.iter().chain(&call.args_object).chain(&record.handle).copied();
+        let objects: Vec<_> = deps.chain(others).collect();
+        self.keep_for(worker, objects);
     }
 
     fn let_go(&mut self, call: &Call) {
@@ -282,18 +295,14 @@ impl Process {
         let Some(record) = self.tasks.submitted.get(&seq) else { return };
         let item = Return { value: error, refs: Vec::new() };
         let returns = vec![item; record.call.num_returns as usize];
-        self.complete(seq, returns, fx);
+        self.complete(seq, returns, self.me, fx);
     }
 
     /// Results that nobody awaits: of an attempt that was given up. Their references were registered for
     /// us and are given back.
-    fn discard(&mut self, returns: Vec<Return>, fx: &mut Vec<Effect>) {
+    fn discard(&mut self, returns: Vec<Return>, from: ProcId, fx: &mut Vec<Effect>) {
         for item in returns {
-            for inner in item.refs {
-                if inner.owner != self.me && !self.dead.contains(inner.owner) {
-                    self.releases.entry(inner.owner).or_default().push((inner, 1));
-                }
-            }
+            self.give_back_unread(item.refs, from);
             if let Value::Stored(block) = item.value {
                 self.free(block, fx);
             }

@@ -11,6 +11,7 @@ use raymesh_net::{Event, Hub};
 use raymesh_wire::between::{Between, Printed};
 use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode};
 
+use super::barriers::{Barriers, Word};
 use super::joining::Directory;
 use super::news::News;
 use super::run::{Runner, Todo};
@@ -26,13 +27,15 @@ pub struct Links {
     /// On the head.
     pub(super) directory: Option<Directory>,
     pub(super) news: News,
+    barriers: Barriers,
 }
 
 impl Links {
     pub fn new(hub: Hub, me: HostId, head: HostId) -> Result<Self, StartError> {
         let fd = raymesh_sys::fd::from_inherited(hub.fd()).map_err(StartError::system("an epoll"))?;
         let directory = (me == head).then(|| Directory::new(head));
-        Ok(Self { hub, fd, head, directory, news: News::default() })
+        let (news, barriers) = (News::default(), Barriers::default());
+        Ok(Self { hub, fd, head, directory, news, barriers })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -198,8 +201,10 @@ impl Runner {
             }
             Between::Flush { request } => self.tell_agent(host, Between::Flushed { request }),
             Between::Flushed { request } => {
+                let words = links.barriers.answered(host, request);
                 let news = links.news.answered(host, request);
                 self.spread(news);
+                words.into_iter().for_each(|word| self.say_to_head(word));
             }
             Between::Fetch { request, block, at, len } => self.fetch(host, request, &block, at, len),
             Between::Chunk { request, at, bytes } => self.arrived(host, request, at, &bytes),
@@ -245,8 +250,39 @@ impl Runner {
         let Some(links) = &mut self.links else { return };
         links.hub.declare_dead(host);
         let news = links.news.gone(host);
+        let words = links.barriers.gone(host);
         self.fail_pulls_from(host);
         self.spread(news);
+        words.into_iter().for_each(|word| self.say_to_head(word));
+    }
+
+    /// Whether something that was sent from here is under way to a third host: what is told the head may
+    /// arrive before it.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.third_hosts().is_empty()
+    }
+
+    fn third_hosts(&self) -> Vec<HostId> {
+        let Some(links) = self.links.as_ref().filter(|_| !self.hosts_controller()) else { return Vec::new() };
+        links.hub.unacknowledged().into_iter().filter(|host| *host != links.head).collect()
+    }
+
+    /// Tells the head, after what is under way to third hosts has arrived.
+    pub(super) fn say_afterwards(&mut self, word: Word) {
+        let hosts = self.third_hosts();
+        let Some(links) = self.links.as_mut().filter(|_| !hosts.is_empty()) else {
+            return self.say_to_head(word);
+        };
+        for (host, request) in links.barriers.hold(hosts, word) {
+            self.tell_agent(host, Between::Flush { request });
+        }
+    }
+
+    fn say_to_head(&mut self, word: Word) {
+        match word {
+            Word::Of { from, bytes } => self.send_far(from, self.segment.controller(), bytes),
+            Word::Heard(proc) => self.todo.push_back(Todo::Host(host::Event::Heard { proc })),
+        }
     }
 
     /// Lines that workers here have printed go to the driver of their job. A job is called after its

@@ -33,6 +33,8 @@ pub struct Memory {
     free: ExtentAllocator,
     /// By process, offset to length.
     held: BTreeMap<ProcId, BTreeMap<u64, u64>>,
+    /// The dead whose extents are not swept yet.
+    unswept: BTreeSet<ProcId>,
     /// Extents of the dead: granule to number of blocks in it that somebody needs.
     needed: BTreeMap<u64, u32>,
     waiting: VecDeque<Wish>,
@@ -59,6 +61,7 @@ impl Memory {
         Self {
             free: ExtentAllocator::new(capacity),
             held: BTreeMap::new(),
+            unswept: BTreeSet::new(),
             needed: BTreeMap::new(),
             waiting: VecDeque::new(),
             asked: BTreeSet::new(),
@@ -123,14 +126,20 @@ impl Memory {
     }
 
     /// The process is dead: it waits for nothing and answers nothing. Its extents stay until
-    /// [`Self::release_extents`].
-    pub fn forget(&mut self, dead: ProcId) {
+    /// [`Self::sweep`]. Answers whether it has any.
+    pub fn forget(&mut self, dead: ProcId) -> bool {
         self.asked.remove(&dead);
         self.waiting.retain(|wish| wish.from != dead);
+        let has_some = self.held.contains_key(&dead);
+        if has_some {
+            self.unswept.insert(dead);
+        }
+        has_some
     }
 
     /// Frees the extents of the dead but for what these blocks touch.
-    pub fn release_extents(&mut self, dead: ProcId, needed: &[Block], now: u64) {
+    pub fn sweep(&mut self, dead: ProcId, needed: &[Block], now: u64) {
+        self.unswept.remove(&dead);
         for granule in needed.iter().flat_map(granules) {
             *self.needed.entry(granule).or_default() += 1;
         }
@@ -166,10 +175,10 @@ impl Memory {
         }
     }
 
-    /// Answers the wishes that can be fulfilled now, in order, and those that cannot and will not.
-    /// `settling`: memory of dead processes may still become free.
-    pub fn answer(&mut self, settling: bool, now: u64, say: &mut Say<'_>) {
-        let hopeless = self.asked.is_empty() && !settling;
+    /// Answers the wishes that can be fulfilled now, in order, and those that cannot and will not: memory of
+    /// dead processes may still become free.
+    pub fn answer(&mut self, now: u64, say: &mut Say<'_>) {
+        let hopeless = self.asked.is_empty() && self.unswept.is_empty();
         for wish in std::mem::take(&mut self.waiting) {
             let Wish { from, request, bytes, deadline } = wish;
             let grown = match self.take(from, bytes) {

@@ -9,12 +9,14 @@
 //! - [`workers`]: worker processes, from fork to burial.
 //! - [`nursery`]: which zygote forks them, and what is imported ahead; [`zygote`]: one zygote.
 //! - [`sweep`]: ending what workers leave behind when their zygote was killed.
-//! - [`links`]: other hosts. [`joining`]: how hosts come together. [`news`]: the order of what they say.
+//! - [`links`]: other hosts. [`joining`]: how hosts come together. [`news`], [`barriers`]: the order of what
+//!   they say.
 //! - [`pulls`]: copies of other hosts' blocks.
-//! - [`memory`]: extents of the object arena; [`orphans`]: blocks of dead processes.
+//! - [`memory`]: extents of the object arena, also of the dead.
 //! - [`streams`], [`output`]: what workers print.
 //! - [`poll`]: what the loop waits for. [`limits`]: open files.
 
+mod barriers;
 mod config;
 mod end;
 mod error;
@@ -24,7 +26,6 @@ mod links;
 mod memory;
 mod news;
 mod nursery;
-mod orphans;
 mod output;
 mod poll;
 mod pulls;

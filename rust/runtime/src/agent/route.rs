@@ -7,12 +7,17 @@ use raymesh_wire::between::Between;
 use raymesh_wire::control::{FromAgent, ToAgent};
 use raymesh_wire::{Message, ProcId, decode, encode, envelope};
 
-use super::orphans::Outcome;
+use super::barriers::Word;
 use super::run::{Runner, Todo};
 use crate::clock::thread_ran;
 
 /// So long without the processor, and it is needed by others.
 const CROWDED: u64 = 200_000;
+
+/// Whether a process says that all it has sent is on its way.
+fn has_mourned(message: &Bytes) -> bool {
+    matches!(decode(message.clone()), Ok(Message::ToController(raymesh_wire::ToController::Mourned { .. })))
+}
 
 impl Runner {
     /// Takes in all mail that is there.
@@ -22,7 +27,11 @@ impl Runner {
             let count = self.endpoint.try_drain(&mut |from, bytes| mail.push((from, bytes)));
             for (from, bytes) in mail {
                 if let Some((to, message)) = envelope::open(&bytes) {
-                    self.send_far(from, to, message);
+                    if to == self.segment.controller() && has_mourned(&message) {
+                        self.say_afterwards(Word::Of { from, bytes: message });
+                    } else {
+                        self.send_far(from, to, message);
+                    }
                     continue;
                 }
                 // A process that sends nonsense is of a broken build; there is nobody to tell.
@@ -43,11 +52,6 @@ impl Runner {
             }
             Message::ToAgent(message) if from.host() == self.segment.host() => self.serve(from, message),
             Message::Between(message) => self.hear_agent(from, message),
-            Message::FreeBlocks { blocks } => {
-                let mut outcomes = Vec::new();
-                self.orphans.freed(from, &blocks, &mut outcomes);
-                self.conclude(outcomes);
-            }
             // Messages between processes do not come here.
             _ => {}
         }
@@ -72,11 +76,6 @@ impl Runner {
                 self.tell_usage();
             }
             ToAgent::Pull { request, from: block, into } => self.pull(from, request, block, into),
-            ToAgent::Inventory { dead, owned, homed } => {
-                let mut outcomes = Vec::new();
-                self.orphans.answered(from, dead, owned, homed, &mut outcomes);
-                self.conclude(outcomes);
-            }
         }
     }
 
@@ -132,6 +131,16 @@ impl Runner {
                 }
                 host::Effect::Fork { proc } => self.fork(proc),
                 host::Effect::Kill { proc } => self.kill(proc),
+                host::Effect::Sweep { dead, except } => {
+                    let now = self.clock.now();
+                    self.memory.sweep(dead, &except, now);
+                    self.tell_memory(now);
+                }
+                host::Effect::FreeBlocks { blocks } => {
+                    let now = self.clock.now();
+                    blocks.iter().for_each(|block| self.memory.release_block(block, now));
+                    self.tell_memory(now);
+                }
             }
         }
     }
@@ -159,8 +168,13 @@ impl Runner {
     }
 
     fn answer_wishes(&mut self, now: u64) {
-        let settling = self.orphans.is_settling();
-        self.with_memory(|memory, say| memory.answer(settling, now, say));
+        self.with_memory(|memory, say| memory.answer(now, say));
+    }
+
+    /// Memory has become free.
+    fn tell_memory(&mut self, now: u64) {
+        self.answer_wishes(now);
+        self.tell_usage();
     }
 
     fn tell_usage(&mut self) {
@@ -172,12 +186,6 @@ impl Runner {
     pub(super) fn tend_memory(&mut self, now: u64) {
         if self.stopping {
             return;
-        }
-        if self.orphans.next_deadline().is_some_and(|at| at <= now) {
-            let living = self.living();
-            let mut outcomes = Vec::new();
-            self.orphans.ask(&living, now, &mut outcomes);
-            self.conclude(outcomes);
         }
         self.answer_wishes(now);
         self.memory.cool(&self.segment, now);
@@ -191,41 +199,5 @@ impl Runner {
         if took > 2 * ran + CROWDED {
             self.memory.rest();
         }
-    }
-
-    /// A process is dead, and so are its claims on memory.
-    pub(super) fn release_memory_of(&mut self, dead: ProcId) {
-        let now = self.clock.now();
-        self.memory.forget(dead);
-        let inquire = self.memory.used() > 0;
-        let mut outcomes = Vec::new();
-        self.orphans.died(dead, inquire, now, &mut outcomes);
-        self.conclude(outcomes);
-    }
-
-    fn conclude(&mut self, outcomes: Vec<Outcome>) {
-        if outcomes.is_empty() {
-            return;
-        }
-        let now = self.clock.now();
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Ask { whom, dead } => {
-                    self.send(whom, &Message::FromAgent(FromAgent::Inventory { dead }));
-                }
-                Outcome::FreeExtents { dead, except } => {
-                    self.memory.release_extents(dead, &except, now);
-                }
-                Outcome::FreeBlock(block) => {
-                    if self.segment.is_open(block.home) {
-                        self.send(block.home, &Message::FreeBlocks { blocks: vec![block] });
-                    } else {
-                        self.memory.release_block(&block, now);
-                    }
-                }
-            }
-        }
-        self.answer_wishes(now);
-        self.tell_usage();
     }
 }

@@ -17,7 +17,6 @@ use super::limits::OpenFiles;
 use super::links::Links;
 use super::memory::Memory;
 use super::nursery::{self, Nursery, Spawn};
-use super::orphans::Orphans;
 use super::output::OutputQueue;
 use super::poll::{Poller, Source, Token};
 use super::pulls::Pulls;
@@ -79,7 +78,6 @@ pub struct Runner {
     pub(super) host: Host,
     pub(super) todo: VecDeque<Todo>,
     pub(super) memory: Memory,
-    pub(super) orphans: Orphans,
     /// None: the host is alone.
     pub(super) links: Option<Links>,
     pub(super) pulls: Pulls,
@@ -137,7 +135,6 @@ impl Runner {
             controller: Controller::new(),
             host: Host::new(host_config),
             todo: VecDeque::new(),
-            orphans: Orphans::default(),
             links,
             pulls: Pulls::default(),
             limits: OpenFiles::new(),
@@ -252,12 +249,7 @@ impl Runner {
     fn next_deadline(&self, now: u64) -> Option<u64> {
         let controller = if self.hosts_controller() { self.controller.next_deadline() } else { None };
         let machines = [self.host.next_deadline(), controller];
-        let others = [
-            self.nursery.next_deadline(now),
-            self.memory.next_deadline(),
-            self.orphans.next_deadline(),
-            self.next_burial(),
-        ];
+        let others = [self.nursery.next_deadline(now), self.memory.next_deadline(), self.next_burial()];
         if self.stopping {
             return self.next_burial();
         }

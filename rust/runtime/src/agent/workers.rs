@@ -11,6 +11,7 @@ use raymesh_wire::ProcId;
 use raymesh_wire::control::{Death, DeathCause};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::barriers::Word;
 use super::limits;
 use super::nursery::{self, Fork, News};
 use super::poll::{Source, Token};
@@ -40,13 +41,6 @@ pub struct Worker {
 }
 
 impl Runner {
-    /// The driver, and all workers that may hold something.
-    pub(super) fn living(&self) -> BTreeSet<ProcId> {
-        let workers = self.workers.iter().filter(|(_, worker)| worker.greeted.is_some());
-        let driver = self.config.driver.then(|| host::Host::driver_slot(self.segment.host()));
-        workers.map(|(proc, _)| *proc).chain(driver).collect()
-    }
-
     pub(super) fn fork(&mut self, proc: ProcId) {
         if let Err(reason) = self.try_fork(proc) {
             self.not_forked(proc, reason);
@@ -159,9 +153,11 @@ impl Runner {
         self.endpoint.forget_sender(proc);
         self.segment.close_mailbox(proc);
         self.pulls.forget(proc);
-        self.todo.push_back(Todo::Host(host::Event::ProcDied { proc, death }));
-        if !self.stopping {
-            self.release_memory_of(proc);
+        let memory = self.memory.forget(proc);
+        let under_way = self.is_under_way();
+        self.todo.push_back(Todo::Host(host::Event::ProcDied { proc, death, memory, under_way }));
+        if under_way {
+            self.say_afterwards(Word::Heard(proc));
         }
     }
 

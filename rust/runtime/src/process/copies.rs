@@ -95,7 +95,7 @@ impl Proc {
         from: Block,
         interrupted: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<Block, E> {
-        let into = self.allocate(from.len, self.me, &mut *interrupted)?;
+        let into = self.allocate(from.len, &mut *interrupted)?;
         let request = self.next_request();
         self.send(self.agent, &Message::ToAgent(ToAgent::Pull { request, from, into }));
         loop {

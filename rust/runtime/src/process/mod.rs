@@ -300,12 +300,6 @@ impl Proc {
                 let extents = self.store.lock().trim();
                 self.send_locked(state, self.agent, &Message::ToAgent(ToAgent::ShrinkHeap { extents }));
             }
-            FromAgent::Inventory { dead } => {
-                let owned = state.core.claim_blocks(dead);
-                let homed = self.store.lock().lent_to(dead);
-                let answer = ToAgent::Inventory { dead, owned, homed };
-                self.send_locked(state, self.agent, &Message::ToAgent(answer));
-            }
         }
     }
 
@@ -336,6 +330,11 @@ impl Proc {
                     state.scratch.clear();
                     encode(&message, &mut state.scratch);
                     self.endpoint.send_after(&after, to, &state.scratch);
+                }
+                Effect::SendLast { to, message } => {
+                    state.scratch.clear();
+                    encode(&message, &mut state.scratch);
+                    self.endpoint.send_last(to, &state.scratch);
                 }
                 Effect::Ready { object } => {
                     for callback in state.on_ready.remove(&object).unwrap_or_default() {

@@ -1,6 +1,5 @@
 //! Large values: blocks of the host's shared memory, cut from extents leased to this process.
 
-use foldhash::HashMap;
 use raymesh_shm::{Allocation, Heap};
 use raymesh_wire::control::{Extent, HeapFull};
 use raymesh_wire::{Block, ProcId, ToController};
@@ -38,12 +37,10 @@ pub enum StoreError {
     Request(#[from] RequestError),
 }
 
-/// This process's heap and what it lent out.
+/// This process's heap.
 #[derive(Debug)]
 pub(super) struct Store {
     heap: Heap,
-    /// Blocks of ours that hold objects owned by another process, which may die.
-    lent: HashMap<u64, (Block, ProcId)>,
     /// When to see whether memory that is kept free is of any use.
     review: Option<u64>,
     /// Something was put or dropped since the last time.
@@ -52,12 +49,11 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new(me: ProcId) -> Self {
-        Self { heap: Heap::new(me), lent: HashMap::default(), review: None, used: false }
+        Self { heap: Heap::new(me), review: None, used: false }
     }
 
     /// Takes a block back; answers extents to return to the agent.
     pub(super) fn free(&mut self, block: Block) -> Vec<Extent> {
-        self.lent.remove(&block.offset);
         self.heap.free(&block);
         self.used = true;
         if self.heap.idle_bytes() > KEEP_FREE { self.heap.take_free_extents(KEEP_FREE) } else { Vec::new() }
@@ -89,14 +85,10 @@ impl Store {
         }
         (extents, self.review)
     }
-
-    pub(super) fn lent_to(&self, owner: ProcId) -> Vec<Block> {
-        self.lent.values().filter(|(_, of)| *of == owner).map(|(block, _)| *block).collect()
-    }
 }
 
 impl Proc {
-    /// A block of `len` bytes for an object that `owner` will own. Asks the agent for memory if need
+    /// A block of `len` bytes. Asks the agent for memory if need
     /// be; `interrupted` is called when a signal arrives meanwhile and may give up.
     ///
     /// # Errors
@@ -104,7 +96,6 @@ impl Proc {
     pub fn allocate<E: From<StoreError>>(
         &self,
         len: u64,
-        owner: ProcId,
         mut interrupted: impl FnMut() -> Result<(), E>,
     ) -> Result<Block, E> {
         loop {
@@ -112,9 +103,6 @@ impl Proc {
                 let mut store = self.store.lock();
                 if let Some(Allocation { block, cold }) = store.heap.alloc_tracked(len) {
                     store.used = true;
-                    if owner != self.me {
-                        store.lent.insert(block.offset, (block, owner));
-                    }
                     drop(store);
                     if let Some(cold) = cold.filter(|cold| cold.len >= POPULATE) {
                         // Refused for want of memory: then the write itself meets that.

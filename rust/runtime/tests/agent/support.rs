@@ -124,6 +124,7 @@ impl Driver {
             deps: Vec::new(),
             refs: Vec::new(),
             dep_refs: Vec::new(),
+            places: Vec::new(),
             options: Bytes::new(),
         };
         self.send(worker, &Message::Call(Box::new(call)));

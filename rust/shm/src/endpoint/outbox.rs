@@ -51,6 +51,11 @@ impl Outboxes {
         self.bytes
     }
 
+    /// For whom messages wait.
+    pub fn receivers(&self) -> Vec<ProcId> {
+        self.queues.keys().copied().collect()
+    }
+
     /// Sends or queues a message. False: the receiver is gone.
     pub fn send(
         &mut self,

@@ -45,6 +45,33 @@ fn mail_arrives_in_order() {
 }
 
 #[test]
+fn mail_for_another_host_goes_to_the_agent_in_an_envelope() {
+    let (a, b) = pair();
+    let far = ProcId::new(HostId(3), 1, 5);
+    assert!(b.send(far, b"far"));
+    assert!(b.send_after(&[far], far, b"after"));
+    let mail = drain(&a);
+    let opened: Vec<_> = mail.iter().filter_map(|(_, bytes)| envelope::open(bytes)).collect();
+    assert_eq!(opened, [(far, Bytes::from_static(b"far")), (far, Bytes::from_static(b"after"))]);
+    assert!(mail.iter().all(|(from, _)| *from == b.me()));
+}
+
+#[test]
+fn the_agent_hands_on_mail_under_the_name_of_its_sender() {
+    let (a, b) = pair();
+    let far = ProcId::new(HostId(3), 1, 5);
+    assert!(a.forward(far, b.me(), &vec![7; 2 * SMALL_RING]));
+    assert!(a.forward(far, b.me(), b"small"));
+    let mut mail = Vec::new();
+    while mail.len() < 2 {
+        mail.extend(drain(&b));
+        drain(&a);
+    }
+    assert!(mail.iter().all(|(from, _)| *from == far));
+    assert_eq!((mail[0].1.len(), &mail[1].1[..]), (2 * SMALL_RING, &b"small"[..]));
+}
+
+#[test]
 fn records_of_every_length_survive_the_wrap() {
     let (a, b) = pair();
     for round in 0..40usize {
@@ -138,6 +165,32 @@ fn send_after_waits_for_what_was_sent_before_to_others() {
 }
 
 #[test]
+fn send_last_waits_for_all_that_was_sent_before_to_anybody() {
+    let (a, b) = pair();
+    let (c, d) = (join(&a, 6), join(&a, 7));
+    for full in [&b, &c] {
+        let before = a.outbox_bytes();
+        while a.outbox_bytes() == before {
+            assert!(a.send(full.me(), &[0; 8000]));
+        }
+        assert!(a.send(full.me(), b"before"));
+    }
+    assert!(a.send_last(d.me(), b"all is sent"));
+    for full in [&b, &c] {
+        let mut got = Vec::new();
+        while !got.iter().any(|(_, message): &(_, Bytes)| message == "before") {
+            assert!(drain(&d).is_empty());
+            drain(&a);
+            got.extend(drain(full));
+        }
+    }
+    drain(&a);
+    assert_eq!(drain(&d).len(), 1);
+    assert!(a.send_last(d.me(), b"nothing waits"));
+    assert_eq!(drain(&d).len(), 1);
+}
+
+#[test]
 fn a_barrier_at_a_receiver_that_died_is_passed() {
     let (a, b) = pair();
     let c = join(&a, 6);
@@ -162,7 +215,6 @@ fn sends_to_the_dead_answer_false_and_the_next_owner_gets_none_of_its_mail() {
     assert!(!a.send(b.me(), b"x"));
     assert!(!a.send(ProcId::new(HOST, 1, 7), b"never opened"));
     assert!(!a.send(ProcId::new(HOST, 1, 9999), b"no such slot"));
-    assert!(!a.send(ProcId::new(HostId(3), 1, 5), b"other host"));
     let next = ProcId::new(HOST, 2, 5);
     a.segment().open_mailbox(next).unwrap();
     assert!(!a.send(b.me(), b"x"));

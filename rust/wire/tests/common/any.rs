@@ -49,6 +49,15 @@ fn block() -> impl Strategy<Value = Block> {
     (proc(), n64(), n64()).prop_map(|(home, offset, len)| Block { home, offset, len })
 }
 
+fn places() -> impl Strategy<Value = Vec<Place>> {
+    vec((object(), block()).prop_map(|(object, block)| Place { object, block }), FEW)
+}
+
+fn traces() -> impl Strategy<Value = Vec<Trace>> {
+    let trace = (object(), option::of(block()), objects());
+    vec(trace.prop_map(|(object, block, refs)| Trace { object, block, refs }), FEW)
+}
+
 fn bytes() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..40).prop_map(Bytes::from)
 }
@@ -110,8 +119,8 @@ fn call() -> impl Strategy<Value = Call> {
     ];
     let deps = vec((object(), value(), any::<u32>()), FEW);
     let head = (task(), n32(), target, n32(), value());
-    (head, option::of(object()), deps, objects(), bytes()).prop_map(
-        |((task, attempt, target, num_returns, args), args_object, deps, refs, options)| Call {
+    (head, option::of(object()), deps, objects(), places(), bytes()).prop_map(
+        |((task, attempt, target, num_returns, args), args_object, deps, refs, places, options)| Call {
             task,
             attempt,
             target,
@@ -121,6 +130,7 @@ fn call() -> impl Strategy<Value = Call> {
             dep_refs: deps.iter().map(|(_, _, inside)| *inside).collect(),
             deps: deps.into_iter().map(|(object, value, _)| (object, value)).collect(),
             refs,
+            places,
             options,
         },
     )
@@ -134,14 +144,15 @@ fn reply() -> impl Strategy<Value = Reply> {
         Just(ReplyStatus::Failed)
     ];
     let item = (value(), objects()).prop_map(|(value, refs)| Return { value, refs });
-    (task(), n32(), status, n32(), vec(item, FEW), objects()).prop_map(
-        |(task, attempt, status, exec_us, returns, holds)| Reply {
+    (task(), n32(), status, n32(), vec(item, FEW), objects(), places()).prop_map(
+        |(task, attempt, status, exec_us, returns, holds, places)| Reply {
             task,
             attempt,
             status,
             exec_us,
             returns,
             holds,
+            places,
         },
     )
 }
@@ -284,7 +295,15 @@ fn to_controller() -> impl Strategy<Value = ToController> {
         function().prop_map(|id| ToController::DropFunction { id }),
         request().prop_map(|request| ToController::DescribeCluster { request }),
     ];
-    prop_oneof![leases, actors, questions]
+    let deaths = prop_oneof![
+        n64().prop_map(|round| ToController::Mourned { round }),
+        (n64(), traces(), places(), traces()).prop_map(|(round, needs, owned, homed)| ToController::Stock(
+            Stock { round, needs, owned, homed }
+        )),
+        object().prop_map(|object| ToController::Seek { object }),
+        objects().prop_map(|objects| ToController::LetGo { objects }),
+    ];
+    prop_oneof![leases, actors, questions, deaths]
 }
 
 fn from_controller() -> impl Strategy<Value = FromController> {
@@ -336,7 +355,21 @@ fn from_controller() -> impl Strategy<Value = FromController> {
             reason
         }),
     ];
-    prop_oneof![work, answers]
+    let procs = || vec(proc(), FEW);
+    let deaths = prop_oneof![
+        (n64(), procs(), procs()).prop_map(|(round, dead, owners)| FromController::Mourn {
+            round,
+            dead,
+            owners
+        }),
+        n64().prop_map(|round| FromController::TakeStock { round }),
+        n64().prop_map(|round| FromController::Flush { round }),
+        (object(), option::of((block(), objects())))
+            .prop_map(|(object, found)| FromController::Found { object, found }),
+        procs().prop_map(|dead| FromController::Settled { dead }),
+        vec(block(), FEW).prop_map(|blocks| FromController::FreeBlocks { blocks }),
+    ];
+    prop_oneof![work, answers, deaths]
 }
 
 fn agent() -> impl Strategy<Value = Message> {
@@ -348,8 +381,6 @@ fn agent() -> impl Strategy<Value = Message> {
         (request(), n64())
             .prop_map(|(request, bytes)| Message::ToAgent(ToAgent::GrowHeap { request, bytes })),
         vec(extent(), FEW).prop_map(|extents| Message::ToAgent(ToAgent::ShrinkHeap { extents })),
-        (proc(), vec(block(), FEW), vec(block(), FEW))
-            .prop_map(|(dead, owned, homed)| Message::ToAgent(ToAgent::Inventory { dead, owned, homed })),
         (request(), grown)
             .prop_map(|(request, grown)| Message::FromAgent(FromAgent::HeapGrown { request, grown })),
         (request(), block(), block()).prop_map(|(request, from, into)| Message::ToAgent(ToAgent::Pull {
@@ -360,7 +391,6 @@ fn agent() -> impl Strategy<Value = Message> {
         (request(), flag())
             .prop_map(|(request, done)| Message::FromAgent(FromAgent::Pulled { request, done })),
         Just(Message::FromAgent(FromAgent::TrimHeap)),
-        proc().prop_map(|dead| Message::FromAgent(FromAgent::Inventory { dead })),
     ]
 }
 
@@ -371,17 +401,15 @@ pub fn message() -> impl Strategy<Value = Message> {
         (lease(), n32()).prop_map(|(lease, max)| Message::Recall { lease, max }),
         (lease(), vec(task(), FEW)).prop_map(|(lease, tasks)| Message::Recalled { lease, tasks }),
     ];
-    let objects = prop_oneof![
-        object().prop_map(|object| Message::Want { object }),
-        (object(), value(), objects()).prop_map(|(object, value, refs)| Message::Value {
-            object,
-            value,
-            refs
-        }),
-        vec((object(), proc()), FEW).prop_map(|holds| Message::Borrow { holds }),
-        vec((object(), n32()), FEW).prop_map(|holds| Message::Release { holds }),
-        vec(block(), FEW).prop_map(|blocks| Message::FreeBlocks { blocks }),
-    ];
+    let objects =
+        prop_oneof![
+            object().prop_map(|object| Message::Want { object }),
+            (object(), value(), objects(), places())
+                .prop_map(|(object, value, refs, places)| Message::Value { object, value, refs, places }),
+            vec((object(), proc()), FEW).prop_map(|holds| Message::Borrow { holds }),
+            vec((object(), proc(), n32()), FEW).prop_map(|holds| Message::Release { holds }),
+            vec(block(), FEW).prop_map(|blocks| Message::FreeBlocks { blocks }),
+        ];
     prop_oneof![
         calls,
         objects,

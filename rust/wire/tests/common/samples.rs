@@ -40,6 +40,10 @@ pub fn kind(message: &Message) -> &'static str {
             ToController::Watch { .. } => "to_controller_watch",
             ToController::DescribeCluster { .. } => "to_controller_describe_cluster",
             ToController::DropFunction { .. } => "to_controller_drop_function",
+            ToController::Mourned { .. } => "to_controller_mourned",
+            ToController::Stock(_) => "to_controller_stock",
+            ToController::Seek { .. } => "to_controller_seek",
+            ToController::LetGo { .. } => "to_controller_let_go",
         },
         Message::FromController(message) => match message {
             FromController::LeaseGranted { .. } => "from_controller_lease_granted",
@@ -58,18 +62,22 @@ pub fn kind(message: &Message) -> &'static str {
             FromController::CreateRefused { .. } => "from_controller_create_refused",
             FromController::ActorUnplaceable { .. } => "from_controller_actor_unplaceable",
             FromController::HandleGiven { .. } => "from_controller_handle_given",
+            FromController::Mourn { .. } => "from_controller_mourn",
+            FromController::TakeStock { .. } => "from_controller_take_stock",
+            FromController::Flush { .. } => "from_controller_flush",
+            FromController::Found { .. } => "from_controller_found",
+            FromController::Settled { .. } => "from_controller_settled",
+            FromController::FreeBlocks { .. } => "from_controller_free_blocks",
         },
         Message::ToAgent(message) => match message {
             ToAgent::Hello { .. } => "to_agent_hello",
             ToAgent::GrowHeap { .. } => "to_agent_grow_heap",
             ToAgent::ShrinkHeap { .. } => "to_agent_shrink_heap",
-            ToAgent::Inventory { .. } => "to_agent_inventory",
             ToAgent::Pull { .. } => "to_agent_pull",
         },
         Message::FromAgent(message) => match message {
             FromAgent::HeapGrown { .. } => "from_agent_heap_grown",
             FromAgent::TrimHeap => "from_agent_trim_heap",
-            FromAgent::Inventory { .. } => "from_agent_inventory",
             FromAgent::Pulled { .. } => "from_agent_pulled",
         },
         Message::Between(message) => super::between::kind(message),
@@ -77,7 +85,7 @@ pub fn kind(message: &Message) -> &'static str {
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 54 + super::between::KINDS;
+pub const KINDS: usize = 62 + super::between::KINDS;
 
 const OWNER: ProcId = ProcId::new(HostId(1), 2, 3);
 const OTHER: ProcId = ProcId::new(HostId(0x0102_0304), 0x3_ffff, 0x3fff);
@@ -92,6 +100,14 @@ const fn object(seq: u64) -> ObjectId {
 
 const fn block() -> Block {
     Block { home: OWNER, offset: 0x1122_3344_5566, len: 1 << 33 }
+}
+
+const fn place(seq: u64) -> Place {
+    Place { object: object(seq), block: block() }
+}
+
+fn trace() -> Trace {
+    Trace { object: object(1), block: Some(block()), refs: vec![object(2)] }
 }
 
 const fn actor() -> ActorId {
@@ -123,6 +139,7 @@ fn call(target: CallTarget) -> Message {
         deps: vec![(object(10), inline()), (object(11), Value::Error(error()))],
         refs: vec![object(12), object(13), object(14)],
         dep_refs: vec![2, 0],
+        places: vec![place(12)],
         options: Bytes::from_static(&[1, 2, 3]),
     }))
 }
@@ -177,11 +194,17 @@ pub fn samples() -> Vec<Message> {
                 Return { value: Value::Stored(block()), refs: vec![] },
             ],
             holds: vec![object(2), object(2)],
+            places: vec![place(1)],
         })),
         Message::Want { object: object(1) },
-        Message::Value { object: object(1), value: Value::Error(error()), refs: vec![object(2)] },
+        Message::Value {
+            object: object(1),
+            value: Value::Error(error()),
+            refs: vec![object(2)],
+            places: vec![place(2)],
+        },
         Message::Borrow { holds: vec![(object(1), OWNER), (object(2), OTHER)] },
-        Message::Release { holds: vec![(object(1), u32::MAX)] },
+        Message::Release { holds: vec![(object(1), OWNER, u32::MAX)] },
         Message::Recall { lease: LeaseId(6), max: 17 },
         Message::Recalled { lease: LeaseId(6), tasks: vec![task(1), task(2)] },
         Message::FreeBlocks { blocks: vec![block()] },
@@ -215,6 +238,15 @@ fn to_controller() -> Vec<ToController> {
         ToController::Watch { proc: OTHER },
         ToController::DescribeCluster { request },
         ToController::DropFunction { id: FunctionId([1; 16]) },
+        ToController::Mourned { round: 1 << 40 },
+        ToController::Stock(Stock {
+            round: 3,
+            needs: vec![trace(), Trace { block: None, refs: vec![], ..trace() }],
+            owned: vec![place(4)],
+            homed: vec![trace()],
+        }),
+        ToController::Seek { object: object(5) },
+        ToController::LetGo { objects: vec![object(6), object(7)] },
     ]
 }
 
@@ -267,6 +299,13 @@ fn from_controller() -> Vec<FromController> {
         FromController::CreateRefused { actor: actor(), reason: reason.clone() },
         FromController::ActorUnplaceable { actor: actor(), never: false, reason },
         FromController::HandleGiven { actor: actor(), to: OTHER },
+        FromController::Mourn { round: 300, dead: vec![OWNER], owners: vec![OTHER] },
+        FromController::TakeStock { round: 300 },
+        FromController::Flush { round: 301 },
+        FromController::Found { object: object(1), found: Some((block(), vec![object(2)])) },
+        FromController::Found { object: object(1), found: None },
+        FromController::Settled { dead: vec![OWNER, OTHER] },
+        FromController::FreeBlocks { blocks: vec![block()] },
     ]
 }
 
@@ -278,12 +317,10 @@ fn agent() -> Vec<Message> {
         Message::ToAgent(ToAgent::Hello { pid: 4321 }),
         Message::ToAgent(ToAgent::GrowHeap { request, bytes: 1 << 32 }),
         Message::ToAgent(ToAgent::ShrinkHeap { extents: vec![extent] }),
-        Message::ToAgent(ToAgent::Inventory { dead: OTHER, owned: vec![block()], homed: vec![] }),
         Message::FromAgent(FromAgent::HeapGrown { request, grown: Ok(extent) }),
         Message::FromAgent(FromAgent::HeapGrown { request, grown: Err(full) }),
         Message::ToAgent(ToAgent::Pull { request, from: block(), into: block() }),
         Message::FromAgent(FromAgent::Pulled { request, done: true }),
         Message::FromAgent(FromAgent::TrimHeap),
-        Message::FromAgent(FromAgent::Inventory { dead: OWNER }),
     ]
 }

@@ -37,7 +37,7 @@ fn a_dead_actor_shows_what_its_worker_printed_last() {
     let start = world.start().unwrap();
     world.come_alive(id, start, proc(0, 2));
     let death = Death { last_output: "one\ntwo".to_owned(), ..death_of(proc(0, 2), SIGKILL) };
-    world.host(HOST, FromHost::Died { proc: proc(0, 2), death });
+    world.host(HOST, FromHost::Died { proc: proc(0, 2), death, memory: false, under_way: false });
     let states = world.states(driver(), id);
     assert!(text(&states[0]).ends_with("SIGKILL.\nIts last output:\n  one\n  two"), "{states:?}");
 }

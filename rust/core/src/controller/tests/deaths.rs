@@ -30,6 +30,7 @@ fn leases_of_a_dead_caller_end_with_their_workers() {
     world.die(proc(0, 2), SIGKILL);
     world.host(HOST, FromHost::LeaseFailed { lease: leases[1].lease, reason: "ended".to_owned() });
     assert_eq!(world.free("CPU"), 2.0);
+    world.settle_estates();
     assert!(world.controller.next_deadline().is_none());
 }
 
@@ -57,14 +58,44 @@ fn watchers_are_told_of_deaths_also_of_those_long_past() {
     assert_eq!(world.told(driver()), [died]);
     // An earlier process of the same slot, which was never heard of.
     world.say(driver(), ToController::Watch { proc: ProcId::new(HOST, 2, 7) });
-    assert_eq!(world.told(driver()).len(), 1);
+    assert!(matches!(world.told(driver())[0], FromController::Died { .. }));
     // A later one lives, or will.
     world.say(driver(), ToController::Watch { proc: ProcId::new(HOST, 5, 7) });
     assert!(world.told(driver()).is_empty());
     // A host that is not there.
     world.say(driver(), ToController::Watch { proc: proc(8, 2) });
     let death = DeathCause::HostLost.into();
-    assert_eq!(world.told(driver()), [FromController::Died { proc: proc(8, 2), death }]);
+    assert_eq!(world.told(driver())[0], FromController::Died { proc: proc(8, 2), death });
+}
+
+/// Otherwise it would keep for ever what it holds in the dead one's name.
+#[test]
+fn who_hears_late_of_a_death_hears_that_it_is_settled() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    world.host(HOST, FromHost::ProcStarted { proc: proc(0, 7), pid: 70, driver: false });
+    world.die(proc(0, 7), SIGKILL);
+    let settled = FromController::Settled { dead: vec![proc(0, 7)] };
+    world.say(driver(), ToController::Watch { proc: proc(0, 7) });
+    assert!(!world.told(driver()).contains(&settled));
+    world.settle_estates();
+    world.say(driver(), ToController::Watch { proc: proc(0, 7) });
+    assert!(world.told(driver()).contains(&settled));
+}
+
+/// Idle workers come and go: nobody is woken for that.
+#[test]
+fn a_worker_that_retired_with_nothing_is_not_mourned_at_once() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    let retired = DeathCause::Requested { reason: raymesh_wire::control::ExitReason::Retired };
+    for n in [7, 8] {
+        world.host(HOST, FromHost::ProcStarted { proc: proc(0, n), pid: n, driver: false });
+    }
+    world.die(proc(0, 7), retired);
+    assert_eq!(world.controller.next_deadline(), None);
+    world.die(proc(0, 8), SIGKILL);
+    world.tick(SECOND);
+    let Some(FromController::Mourn { dead, .. }) = world.told(driver()).pop() else { panic!("not mourned") };
+    assert_eq!(dead, [proc(0, 7), proc(0, 8)]);
 }
 
 #[test]

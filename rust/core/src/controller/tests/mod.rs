@@ -10,7 +10,7 @@ mod functions;
 mod leases;
 mod scale;
 
-use raymesh_wire::control::{ActorSpec, ActorState, Death, DeathCause, FromHost, HostInfo, ToHost};
+use raymesh_wire::control::{ActorSpec, ActorState, Death, DeathCause, FromHost, HostInfo, Stock, ToHost};
 use raymesh_wire::{
     ActorId, FromController, FunctionId, HostId, JobId, LeaseId, ProcId, Quantity, RequestId, ResourceSet,
     ToController, Value,
@@ -82,6 +82,37 @@ impl World {
         self.event(Event::Tick)
     }
 
+    /// All processes say what they know of the dead: nothing.
+    fn settle_estates(&mut self) {
+        self.tick(SECOND);
+        loop {
+            let mut answers = Vec::new();
+            for effect in &self.said {
+                if let Effect::Send { to, message } = effect {
+                    match message {
+                        FromController::Mourn { round, .. } => {
+                            answers.push((*to, ToController::Mourned { round: *round }));
+                        }
+                        FromController::TakeStock { round } => {
+                            let stock = Stock { round: *round, ..Stock::default() };
+                            answers.push((*to, ToController::Stock(stock)));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            let mut said = Vec::new();
+            for (from, answer) in answers {
+                self.say(from, answer);
+                said.append(&mut self.said);
+            }
+            if said.is_empty() {
+                return;
+            }
+            self.said = said;
+        }
+    }
+
     fn demand(&mut self, from: ProcId, key: u32, resources: &ResourceSet, backlog: u32) -> Vec<Bind> {
         let resources = resources.clone();
         self.say(from, ToController::Demand { key, job: JobId(1), resources, backlog });
@@ -111,7 +142,10 @@ impl World {
     }
 
     fn die(&mut self, proc: ProcId, cause: DeathCause) -> &[Effect] {
-        self.host(proc.host(), FromHost::Died { proc, death: death_of(proc, cause) })
+        self.host(
+            proc.host(),
+            FromHost::Died { proc, death: death_of(proc, cause), memory: false, under_way: false },
+        )
     }
 
     /// What the last event made the controller tell `to`.

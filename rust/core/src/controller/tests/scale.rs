@@ -38,6 +38,7 @@ fn ten_thousand_actors_come_and_go() {
         world.die(proc(0, seq), DeathCause::Killed);
     }
     world.host(HOST, FromHost::ProcStarted { proc: ProcId::new(HOST, 1, 1), pid: 1, driver: true });
+    world.settle_estates();
     assert!(world.controller.next_deadline().is_none());
 }
 

@@ -14,6 +14,7 @@ fn demands(net: &Net) -> usize {
 impl Net {
     /// A process more, that waits for work.
     pub fn add_worker(&mut self, id: ProcId) {
+        self.estates.started(id);
         self.procs.insert(id, crate::process::Process::new(id, super::net::CONTROLLER));
         for (to, message) in self.controller.add_worker(id) {
             self.tell(to, message);

@@ -14,6 +14,7 @@ mod departed;
 mod fake;
 mod handles;
 mod leases;
+mod legacies;
 mod names;
 mod net;
 mod objects;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use raymesh_wire::control::{ActorState, Death, DeathCause, ExitReason};
-use raymesh_wire::{Block, FromController, HostId, Message, ObjectId, ProcId, decode, encode};
+use raymesh_wire::{Block, FromController, HostId, Message, ObjectId, ProcId, ToController, decode, encode};
 
 use super::fake::Fake;
+use crate::estates::{DELAY, Estates, Outcome};
 use crate::process::{Effect, Process};
 
 /// Where the controller lives, and the agent of the one host.
@@ -22,8 +23,6 @@ pub(super) const fn proc(n: u32) -> ProcId {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub freed: u32,
-    /// The agent was told by these that they do not need it any more.
-    pub dropped_by: Vec<ProcId>,
 }
 
 /// See the module.
@@ -32,6 +31,7 @@ pub(super) struct Net {
     pub now: u64,
     pub procs: BTreeMap<ProcId, Process>,
     pub controller: Fake,
+    pub estates: Estates,
     pub blocks: BTreeMap<Block, Memory>,
     pub ready: BTreeSet<(ProcId, ObjectId)>,
     pub answers: Vec<(ProcId, FromController)>,
@@ -47,10 +47,13 @@ impl Net {
     /// Processes 1 to `count`: the first is a driver, the others are workers.
     pub fn new(count: u32) -> Self {
         let procs = (1..=count).map(|n| (proc(n), Process::new(proc(n), CONTROLLER))).collect();
+        let mut estates = Estates::default();
+        (1..=count).for_each(|n| estates.started(proc(n)));
         Self {
             now: MILLI,
             procs,
             controller: Fake::new((2..=count).map(proc)),
+            estates,
             blocks: BTreeMap::new(),
             ready: BTreeSet::new(),
             answers: Vec::new(),
@@ -69,7 +72,9 @@ impl Net {
         let result = act(process, self.now, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Send { to, message } | Effect::SendAfter { to, message, .. } => {
+                Effect::Send { to, message }
+                | Effect::SendAfter { to, message, .. }
+                | Effect::SendLast { to, message } => {
                     self.send(id, to, message);
                 }
                 Effect::SendCall { to, call } => self.send(id, to, Message::Call(Box::new((*call).clone()))),
@@ -123,22 +128,28 @@ impl Net {
         let open = move |(channel, queue): &(&(ProcId, ProcId), &VecDeque<Message>)| {
             let Some(front) = queue.front() else { return false };
             // News of a death comes after the last words of the dead.
-            let spoken = self
-                .dead_in(front)
-                .is_none_or(|dead| self.channels.get(&(dead, channel.1)).is_none_or(VecDeque::is_empty));
+            let silent =
+                |from: &ProcId| self.channels.get(&(*from, channel.1)).is_none_or(VecDeque::is_empty);
+            let spoken = self.dead_in(front).iter().all(silent);
             spoken && !self.held.contains(channel)
         };
         self.channels.iter().filter(open).map(|(channel, _)| *channel)
     }
 
-    fn dead_in(&self, message: &Message) -> Option<ProcId> {
+    /// Whose messages arrive before this one: those of the dead that it tells of; and, once all have said
+    /// that what they sent before is on its way, everybody's.
+    fn dead_in(&self, message: &Message) -> Vec<ProcId> {
         match message {
-            Message::FromController(FromController::Died { proc, .. }) => Some(*proc),
+            Message::FromController(FromController::Died { proc, .. }) => vec![*proc],
+            Message::FromController(FromController::Mourn { dead, .. }) => dead.clone(),
+            Message::FromController(FromController::TakeStock { .. } | FromController::Settled { .. }) => {
+                self.channels.keys().map(|(from, _)| *from).filter(|from| *from != CONTROLLER).collect()
+            }
             Message::FromController(FromController::ActorState {
                 actor,
                 state: ActorState::Restarting | ActorState::Dead { .. },
-            }) => self.controller.lived_in(*actor),
-            _ => None,
+            }) => self.controller.lived_in(*actor).into_iter().collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -148,25 +159,52 @@ impl Net {
         encode(&message, &mut bytes);
         assert_eq!(decode(bytes.into()).as_ref(), Ok(&message));
         match message {
-            Message::ToController(message) => {
-                for (to, message) in self.controller.handle(from, message) {
-                    self.tell(to, message);
-                }
-                self.start_actors();
-            }
-            Message::FreeBlocks { blocks } if to == CONTROLLER => {
-                for block in blocks {
-                    let memory =
-                        self.blocks.get_mut(&block).unwrap_or_else(|| panic!("{block:?} is unknown"));
-                    assert!(!memory.dropped_by.contains(&from), "{from:?} gives back {block:?} twice");
-                    memory.dropped_by.push(from);
-                }
-            }
+            Message::ToController(message) => self.ask(from, message),
             message if self.procs.contains_key(&to) => {
                 self.with(to, |process, now, fx| process.receive(now, from, message, fx));
             }
             _ => {}
         }
+    }
+
+    fn ask(&mut self, from: ProcId, message: ToController) {
+        if !self.procs.contains_key(&from) && !matches!(message, ToController::ActorReady { .. }) {
+            return;
+        }
+        let (now, mut out) = (self.now, Vec::new());
+        match message {
+            ToController::Mourned { round } => self.estates.mourned(from, round, now, &mut out),
+            ToController::Stock(stock) => self.estates.stock(from, stock, now, &mut out),
+            ToController::Seek { object } => self.estates.seek(from, object, now, &mut out),
+            ToController::LetGo { objects } => self.estates.let_go(from, &objects, now, &mut out),
+            message => {
+                for (to, message) in self.controller.handle(from, message) {
+                    self.tell(to, message);
+                }
+                self.start_actors();
+            }
+        }
+        self.execute(out);
+    }
+
+    fn execute(&mut self, outcomes: Vec<Outcome>) {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Send { to, message } => self.tell(to, message),
+                Outcome::Sweep { dead, except } => {
+                    let of = |block: &Block| block.home == dead && !except.contains(block);
+                    let blocks: Vec<_> = self.in_use().into_iter().filter(of).collect();
+                    blocks.into_iter().for_each(|block| self.reclaim(block));
+                }
+                Outcome::Free(block) => self.reclaim(block),
+            }
+        }
+    }
+
+    /// The agent frees memory of the dead.
+    fn reclaim(&mut self, block: Block) {
+        assert!(!self.procs.contains_key(&block.home), "{block:?} is not the agent's to free");
+        self.free(block.home, block);
     }
 
     /// The controller sends.
@@ -186,14 +224,32 @@ impl Net {
         }
     }
 
-    /// `kill -9`. What it has sent arrives still, then the news of its death.
+    /// `kill -9`. What it has sent arrives still, then the news of its death, and all that follows.
     pub fn kill(&mut self, id: ProcId) {
+        self.die(id);
+        self.mourn();
+    }
+
+    /// A round settles the deaths so far.
+    pub fn mourn(&mut self) {
+        self.now += DELAY;
+        let mut out = Vec::new();
+        self.estates.tick(self.now, &mut out);
+        self.execute(out);
+        self.run();
+    }
+
+    /// As [`Self::kill`], but nobody has been asked yet what he has to do with it.
+    pub fn die(&mut self, id: ProcId) {
         let process = self.procs.remove(&id).unwrap_or_else(|| panic!("{id:?} is dead already"));
         let cause = DeathCause::Signaled { signal: 9 };
         let death = Death { last_call: process.last_call(), ..cause.into() };
         for (to, message) in self.controller.died(id, &death) {
             self.tell(to, message);
         }
+        let mut out = Vec::new();
+        self.estates.died(id, true, self.now, &mut out);
+        self.execute(out);
         self.start_actors();
         self.run();
     }
@@ -226,6 +282,9 @@ impl Net {
         assert_eq!(block.home, by, "memory is freed by who did not allocate it");
         assert_eq!(memory.freed, 0, "{block:?} is freed twice");
         memory.freed += 1;
+        let reads = |process: &Process| process.reads(block);
+        let reader = self.procs.iter().find(|(_, process)| reads(process)).map(|(id, _)| *id);
+        assert_eq!(reader, None, "{block:?} is freed, and somebody reads it");
     }
 
     /// Memory that is in use.
@@ -243,18 +302,18 @@ impl Net {
         self.held.clear();
         self.run();
         self.pass(10_000 * MILLI);
+        while self.estates.next_deadline().is_some() {
+            self.mourn();
+        }
         for (id, process) in &self.procs {
             assert_eq!(process.object_count(), 0, "{id:?} knows something still: {process:#?}");
             assert_eq!(process.next_deadline(), None, "{id:?} waits for something still");
             let left: Vec<_> = process.census().into_iter().filter(|(_, count)| *count > 0).collect();
             assert!(left.is_empty(), "{id:?} keeps something: {left:?} in {process:#?}");
         }
-        let leaked: Vec<_> = self
-            .blocks
-            .iter()
-            .filter(|(block, memory)| memory.freed == 0 && self.procs.contains_key(&block.home))
-            .collect();
+        let leaked = self.in_use();
         assert!(leaked.is_empty(), "memory is lost: {leaked:?}");
+        assert_eq!(self.estates.remains(), (0, false), "{:?}", self.estates);
         self.controller.assert_idle();
     }
 }

@@ -180,9 +180,9 @@ fn asking_a_dead_owner_is_answered() {
     let inner = net.submit(proc(2), arguments(&[], &[lost]), ONCE);
     net.start(proc(3));
     net.take(proc(3), lost);
-    net.kill(proc(2));
+    net.die(proc(2));
     net.with(proc(3), |process, _, fx| assert!(process.await_object(lost, fx)));
-    net.run();
+    net.mourn();
     assert!(net.ready.contains(&(proc(3), lost)));
     assert_eq!(net.error(proc(3), lost), ErrorKind::OwnerDied);
     net.let_go(proc(3), &[lost]);
@@ -276,7 +276,7 @@ fn a_borrower_of_an_object_that_is_gone_is_told_so() {
     net.take(proc(2), object);
     net.get(proc(2), object);
     assert_eq!(net.error(proc(2), object), ErrorKind::ObjectLost);
-    net.send(proc(2), proc(1), Message::Release { holds: vec![(object, 1)] });
+    net.send(proc(2), proc(1), Message::Release { holds: vec![(object, proc(2), 1)] });
     net.let_go(proc(2), &[object]);
     net.assert_clean();
 }

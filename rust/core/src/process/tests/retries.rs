@@ -160,9 +160,17 @@ fn a_stale_reply_is_discarded_with_its_memory_and_references() {
     let (inner, block) = (net.put_stored(proc(3), &[]), net.allocate(proc(3)));
     let returns = vec![Return { value: Value::Stored(block), refs: vec![inner] }];
     net.send(proc(3), proc(1), Message::Borrow { holds: vec![(object, proc(1))] });
-    let stale = Reply { task, attempt: 0, status: ReplyStatus::Ok, exec_us: 1, returns, holds: vec![] };
+    let stale = Reply {
+        task,
+        attempt: 0,
+        status: ReplyStatus::Ok,
+        exec_us: 1,
+        returns,
+        holds: vec![],
+        places: vec![],
+    };
     net.with(proc(3), |process, _, fx| {
-        process.receive(0, proc(1), Message::Borrow { holds: vec![(inner, proc(1))] }, fx);
+        process.receive(0, proc(3), Message::Borrow { holds: vec![(inner, proc(1))] }, fx);
     });
     net.send(proc(3), proc(1), Message::Reply(Box::new(stale)));
     net.let_go(proc(3), &[inner]);
@@ -183,14 +191,21 @@ fn holds_in_a_stale_reply_are_registered() {
     net.kill(proc(2));
     net.start(proc(3));
     net.take(proc(3), object);
-    let stale =
-        Reply { task, attempt: 0, status: ReplyStatus::Ok, exec_us: 1, returns: vec![], holds: vec![object] };
+    let stale = Reply {
+        task,
+        attempt: 0,
+        status: ReplyStatus::Ok,
+        exec_us: 1,
+        returns: vec![],
+        holds: vec![object],
+        places: vec![],
+    };
     net.send(proc(3), proc(1), Message::Reply(Box::new(stale)));
     net.finish(proc(3), task, result("second"));
     net.let_go(proc(1), &[object, results[0]]);
     assert_eq!(net.in_use().len(), 1);
     // One hold by the stale reply, one by the good one.
-    net.send(proc(3), proc(1), Message::Release { holds: vec![(object, 1)] });
+    net.send(proc(3), proc(1), Message::Release { holds: vec![(object, proc(1), 1)] });
     net.run();
     assert_eq!(net.in_use().len(), 1);
     net.let_go(proc(3), &[object]);

@@ -248,3 +248,11 @@ impl Net {
         self.kill(self.home(actor));
     }
 }
+
+impl Process {
+    /// Whether somebody here holds an object that lies there.
+    pub(super) fn reads(&self, block: raymesh_wire::Block) -> bool {
+        let lies = |value: Option<&Value>| value.and_then(Value::block) == Some(block);
+        self.objects.all().any(|(object, value, _)| lies(value) && self.holders(object) > 0)
+    }
+}

@@ -15,12 +15,11 @@ struct Bench {
     memory: Memory,
     said: Vec<(ProcId, FromAgent)>,
     now: u64,
-    settling: bool,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { memory: Memory::new(10 * GRANULE), said: Vec::new(), now: 0, settling: false }
+        Self { memory: Memory::new(10 * GRANULE), said: Vec::new(), now: 0 }
     }
 
     fn grow(&mut self, slot: u32, granules: u64) -> Option<Result<Extent, HeapFull>> {
@@ -38,7 +37,7 @@ impl Bench {
 
     fn answer(&mut self) {
         let said = &mut self.said;
-        self.memory.answer(self.settling, self.now, &mut |to, message| said.push((to, message)));
+        self.memory.answer(self.now, &mut |to, message| said.push((to, message)));
     }
 
     /// What the process was answered, if it was.
@@ -93,11 +92,9 @@ fn a_wish_waits_for_memory_of_the_dead() {
     bench.grow(2, 10).unwrap().unwrap();
     assert_eq!(bench.grow(3, 4), None);
     bench.memory.forget(proc(2));
-    bench.settling = true;
     bench.answer();
     assert_eq!(bench.grown(3), None);
-    bench.memory.release_extents(proc(2), &[], 0);
-    bench.settling = false;
+    bench.memory.sweep(proc(2), &[], 0);
     bench.answer();
     assert!(bench.grown(3).unwrap().is_ok());
 }
@@ -121,7 +118,7 @@ fn blocks_that_are_needed_outlive_their_process_and_nothing_else_does() {
     let one = block(2, extent.offset + 10, 100);
     let two = block(2, extent.offset + 200, 100);
     let wide = block(2, extent.offset + 3 * GRANULE - 1, 2);
-    bench.memory.release_extents(proc(2), &[one, two, wide], 0);
+    bench.memory.sweep(proc(2), &[one, two, wide], 0);
     assert_eq!(bench.memory.used(), 3 * GRANULE);
     bench.memory.release_block(&one, 0);
     assert_eq!(bench.memory.used(), 3 * GRANULE, "the other block of the granule is needed");
