@@ -30,7 +30,7 @@ class Launched(NamedTuple):
 def launch(
     *,
     join: str | None,
-    listen: str = "127.0.0.1",
+    listen: str | None = None,
     port: int = 0,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
@@ -42,6 +42,8 @@ def launch(
 ) -> Launched:
     """Starts a host that joins the cluster of the string `join`, or a head if there is none.
 
+    Without `listen` a head is reached from this machine only, and others where the head sees them.
+
     An attached one gets the signals of this process's terminal and its standard error. Raises
     ConnectionError if the cluster cannot be joined or the port is not to be had, ValueError or
     AssertionError for amounts and addresses that make no sense.
@@ -52,7 +54,7 @@ def launch(
         resources=resources,
         object_store_memory=object_store_memory,
         memory=None,
-        ip_address=listen,
+        ip_address=listen or _loopback(join),
         head=join is None,
     )
     wanted = {
@@ -60,7 +62,8 @@ def launch(
         "object_store_memory": offers.object_store_memory,
         "labels": dict(labels or {}),
         "host_name": node_name or _machine.host_name(),
-        "listen": f"[{listen}]:{port}" if ":" in listen else f"{listen}:{port}",
+        "listen": listen,
+        "port": port,
         "join": join,
     }
     log = _address.new_log()
@@ -74,10 +77,18 @@ def launch(
             start_new_session=not attached,
         )
     assert process.stdin is not None
-    with process.stdin:
-        json.dump({**wanted, "log": None if attached else str(log)}, process.stdin)
     assert process.stdout is not None
-    line = process.stdout.readline()
+    try:
+        with process.stdin:
+            json.dump({**wanted, "log": None if attached else str(log)}, process.stdin)
+        line = process.stdout.readline()
+    except BaseException:
+        # Ctrl-C: nobody would know of it.
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        log.unlink(missing_ok=True)
+        raise
     if not attached:
         process.stdout.close()
     if not line:
@@ -92,3 +103,9 @@ def launch(
         log.unlink(missing_ok=True)
         raise _KINDS.get(answer["kind"], RuntimeError)(answer["error"])
     return Launched(process, answer["pid"], answer["join"], answer["address"], log)
+
+
+def _loopback(join: str | None) -> str | None:
+    """The address of a host that listens where it does by itself, if that is only this machine."""
+    is_local = join is None or join.startswith(("127.", "localhost:", "[::1]"))
+    return "127.0.0.1" if is_local else None

@@ -80,7 +80,8 @@ def is_worker() -> bool: ...
 class Host:
     """A host of a cluster without a driver: its head, or one that joins the head that ``join`` names.
 
-    ``listen`` is ``IP:PORT``. Raises ConnectionError if the head cannot be joined, ValueError for an
+    ``listen`` is an IP; without it a head is reached from this machine only, and others where the head sees
+    them. Raises ConnectionError if the head cannot be joined, ValueError for an
     address or a join string that is none.
     """
 
@@ -91,7 +92,8 @@ class Host:
         object_store_memory: int,
         labels: dict[str, str],
         host_name: str,
-        listen: str,
+        listen: str | None,
+        port: int,
         join: str | None,
     ) -> Host: ...
     def join_string(self) -> str | None: ...

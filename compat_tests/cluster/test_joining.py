@@ -15,7 +15,8 @@ import pytest
 
 import raymesh as ray
 from compat_tests.harness.discover import ROOT
-from raymesh import _address
+from raymesh import _address, _machine
+from raymesh._launch import launch
 
 Start = Callable[..., Any]
 
@@ -139,6 +140,57 @@ def test_a_port_in_use_is_told(own_folder: Path) -> None:
     assert started.returncode == 1
     assert "cannot listen" in started.stderr
     assert "--port" in started.stderr
+
+
+def test_a_host_of_another_machine_listens_where_others_reach_it(own_folder: Path) -> None:
+    here = _machine.ip_address()
+    if here.startswith("127."):
+        pytest.skip("this machine has no network")
+    try:
+        head = raymesh("start", "--head", "--listen", here, "--num-cpus", "1")
+        assert head.returncode == 0, head.stderr
+        [record] = _address.running()
+        hidden = raymesh("start", "--address", record.join, "--listen", "127.0.0.1")
+        assert hidden.returncode == 1
+        assert "leave --listen out" in hidden.stderr
+        joined = raymesh(
+            "start", "--address", record.join, "--num-cpus", "1", "--resources", '{"far": 1}'
+        )
+        assert f"{here}:" in joined.stdout, joined.stderr
+        ray.init(address=record.join, log_to_driver=False)
+
+        @ray.remote(resources={"far": 1})
+        def far() -> int:
+            return 1
+
+        assert ray.get(far.remote(), timeout=60) == 1
+        assert ray.cluster_resources()[f"node:{here}"] == 2
+    finally:
+        ray.shutdown()
+        raymesh("stop")
+
+
+def test_ctrl_c_while_a_host_starts_leaves_none_behind(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    started: list[subprocess.Popen[str]] = []
+    popen = subprocess.Popen
+
+    def keep(*args: Any, **kwargs: Any) -> subprocess.Popen[str]:
+        started.append(popen(*args, **kwargs))
+        return started[-1]
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", keep)
+    monkeypatch.setattr(json, "dump", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        launch(join=None, num_cpus=1)
+    assert started[0].poll() is not None
+    assert list(own_folder.glob("raymesh/*.log")) == []
 
 
 def test_amounts_are_the_hosts_and_not_the_drivers(cluster: Start) -> None:

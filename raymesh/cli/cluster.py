@@ -55,12 +55,14 @@ To end it: raymesh stop"""
 
 def _stay(launched: Launched) -> None:
     assert launched.process.stdout is not None
-    try:
-        for line in launched.process.stdout:
-            click.echo(line, nl=False)
-    except KeyboardInterrupt:
-        launched.process.send_signal(signal.SIGTERM)
-    sys.exit(launched.process.wait())
+    # The host gets Ctrl-C from the terminal, too, and may have much to say yet.
+    while True:
+        try:
+            for line in launched.process.stdout:
+                click.echo(line, nl=False)
+            sys.exit(launched.process.wait())
+        except KeyboardInterrupt:
+            launched.process.send_signal(signal.SIGTERM)
 
 
 def stop() -> None:

@@ -46,7 +46,10 @@ def doctor() -> None:
     "--address",
     help="Join the cluster of this string, which its head has printed; auto: that of a host here.",
 )
-@click.option("--listen", default="127.0.0.1", show_default=True, help="IP address to listen on.")
+@click.option(
+    "--listen",
+    help="IP address to listen on.  [default: 127.0.0.1 for a head; others: where the head sees them]",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

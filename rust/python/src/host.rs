@@ -1,7 +1,7 @@
 //! `Host`: a host of a cluster without a driver, as `raymesh start` runs it.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,23 +28,28 @@ pub(crate) struct Host {
 impl Host {
     /// Starts a head that listens, or joins the one that `join` names.
     #[new]
-    #[pyo3(signature = (*, resources, object_store_memory, labels, host_name, listen, join))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of a Python class")]
+    #[pyo3(signature = (*, resources, object_store_memory, labels, host_name, listen, port, join))]
     fn new(
         py: Python<'_>,
         resources: BTreeMap<String, f64>,
         object_store_memory: u64,
         labels: BTreeMap<String, String>,
         host_name: String,
-        listen: &str,
+        listen: Option<&str>,
+        port: u16,
         join: Option<&str>,
     ) -> PyResult<Self> {
-        let listen: SocketAddr = listen.parse().map_err(|_| {
-            PyValueError::new_err(format!("{listen:?} is no address to listen on: give IP:PORT"))
+        let listen = listen.map(str::parse::<IpAddr>).transpose().map_err(|_| {
+            PyValueError::new_err(
+                "what --listen names is no address to listen on: give an IP of this machine",
+            )
         })?;
         let (role, print) = match join {
-            Some(join) => (Role::Member(member(join, Some(listen))?), None),
+            Some(join) => (Role::Member(member(join, listen, port)?), None),
             None => {
-                let (head, print) = head(listen)?;
+                let listen = listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
+                let (head, print) = head(SocketAddr::new(listen, port))?;
                 (Role::Head(head), Some(print))
             }
         };
@@ -65,7 +70,7 @@ impl Host {
         let output = agent.output();
         let join = match (print, agent.address()) {
             (Some((token, fingerprint)), Some(address)) => {
-                Some(JoinString { host: listen.ip().to_string(), port: address.port(), token, fingerprint })
+                Some(JoinString { host: address.ip().to_string(), port: address.port(), token, fingerprint })
             }
             _ => None,
         };
@@ -105,8 +110,25 @@ fn head(listen: SocketAddr) -> PyResult<(Head, Print)> {
     Ok((Head { listen, token, identity: Some(Arc::new(identity)), timing: Timing::default() }, print))
 }
 
+/// The address of this machine as the other one sees it. Sends nothing.
+fn facing(address: SocketAddr) -> PyResult<IpAddr> {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let found = std::net::UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    found.map(|found| found.ip()).map_err(|error| {
+        PyConnectionError::new_err(format!(
+            "there is no way from here to {address}: {error}\nhint: check the address in the join string"
+        ))
+    })
+}
+
 /// From a join string. `listen`: None: where the head can reach it.
-pub(crate) fn member(join: &str, listen: Option<SocketAddr>) -> PyResult<Member> {
+pub(crate) fn member(join: &str, listen: Option<IpAddr>, port: u16) -> PyResult<Member> {
     let join: JoinString =
         join.parse().map_err(|error: raymesh_net::JoinError| PyValueError::new_err(error.to_string()))?;
     let unknown = |error| {
@@ -116,12 +138,14 @@ pub(crate) fn member(join: &str, listen: Option<SocketAddr>) -> PyResult<Member>
         ))
     };
     let address = resolve(&join.host, join.port).map_err(unknown)?[0];
-    let listen = listen.unwrap_or_else(|| match (address.ip().is_loopback(), address.is_ipv4()) {
-        (true, true) => SocketAddr::from(([127, 0, 0, 1], 0)),
-        (true, false) => SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0)),
-        (false, true) => SocketAddr::from(([0, 0, 0, 0], 0)),
-        (false, false) => SocketAddr::from((std::net::Ipv6Addr::UNSPECIFIED, 0)),
-    });
+    let listen = SocketAddr::new(listen.map_or_else(|| facing(address), Ok)?, port);
+    if listen.ip().is_loopback() && !address.ip().is_loopback() {
+        return Err(PyValueError::new_err(format!(
+            "the other hosts of the cluster at {address} cannot reach {}\nhint: leave --listen out, or give the \
+             address of this machine in their network",
+            listen.ip()
+        )));
+    }
     let target = Target { address, token: join.token, fingerprint: Some(join.fingerprint), encrypted: true };
     Ok(Member { target, listen, timing: Timing::default() })
 }

@@ -136,7 +136,10 @@ pub(crate) fn start_driver(
         early,
         prestart,
         capture_output,
-        role: join.map(|join| crate::host::member(join, None)).transpose()?.map_or(Role::Alone, Role::Member),
+        role: join
+            .map(|join| crate::host::member(join, None, 0))
+            .transpose()?
+            .map_or(Role::Alone, Role::Member),
         ..AgentConfig::new(vec![executable.into()], resource_set(resources), object_store_memory)
     };
     let session = py.detach(|| -> PyResult<Session> {
