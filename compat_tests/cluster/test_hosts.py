@@ -147,12 +147,29 @@ def test_a_host_that_ends_takes_its_own_along_and_nothing_else(
 
 
 @pytest.mark.faults
+def test_who_notices_first_that_a_host_is_killed_does_not_go_with_it(cluster: Start) -> None:
+    made = cluster(ONE)
+    one = on("one")
+    for count in range(1, 7):
+        node = made.add_node(**TWO)
+        two = on("two")
+        assert ray.get([one.add.remote(), one.tell.remote(two, 1)]) == [count, 1]
+        assert ray.get(two.add.remote()) == 2
+        node.kill_all_processes()
+        made.worker_nodes.remove(node)
+        with pytest.raises(ActorDiedError):
+            ray.get(two.add.remote(), timeout=60)
+
+
+@pytest.mark.faults
 def test_a_host_that_falls_silent_is_dead_and_does_not_come_back(cluster: Start) -> None:
     made = cluster(ONE, TWO)
     two = on("two")
     assert ray.get(two.add.remote()) == 1
     node = made.worker_nodes[0]
     os.kill(node.pid, signal.SIGSTOP)
+    # All its threads stand still.
+    os.waitid(os.P_PID, node.pid, os.WSTOPPED)
     try:
         with pytest.raises(ActorDiedError):
             ray.get(two.add.remote(), timeout=60)

@@ -300,8 +300,8 @@ impl Hub {
     /// # Errors
     /// When the system's poll fails.
     pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        // What has arrived comes before what the time says: if this host stood still itself, the others did not.
         self.flush();
-        self.look(events);
         let timeout = timeout.into_iter().chain(self.patience()).min();
         let mut polled = std::mem::replace(&mut self.polled, Events::with_capacity(0));
         let result = match self.poll.poll(&mut polled, timeout) {

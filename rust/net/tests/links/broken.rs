@@ -4,11 +4,25 @@ use std::time::{Duration, Instant};
 
 use raymesh_net::{Event, LinkError};
 
-use crate::support::{Host, SILENCE, Wire, host, run_for, until};
+use crate::support::{Host, SILENCE, Wire, config, host, run_for, until};
 
 /// Two hosts, the second of which dials by a wire.
 fn pair() -> (Host, Host, Wire) {
     let (mut a, mut b) = (Host::new(1), Host::new(2));
+    let wire = Wire::to(a.hub.address());
+    a.hub.know(host(2), Some(b.hub.address()));
+    b.hub.know(host(1), Some(wire.address));
+    b.send(host(1), b"first");
+    until(&mut [&mut a, &mut b], "first", |hosts| hosts[0].messages().len() == 1);
+    a.events.clear();
+    (a, b, wire)
+}
+
+/// The second one speaks as often as the first, and waits far longer.
+fn patient_pair() -> (Host, Host, Wire) {
+    let mut patient = config(2, true);
+    patient.timing.silence *= 100;
+    let (mut a, mut b) = (Host::new(1), Host::with(patient));
     let wire = Wire::to(a.hub.address());
     a.hub.know(host(2), Some(b.hub.address()));
     b.hub.know(host(1), Some(wire.address));
@@ -123,4 +137,15 @@ fn a_host_that_is_killed_is_dead_long_before_its_silence() {
             hosts[0].has(|event| matches!(event, Event::Dead { silent_for, .. } if silent_for.is_zero()))
         });
     }
+}
+
+#[test]
+fn a_host_that_stood_still_itself_hears_the_others_first() {
+    let (mut a, mut b, _wire) = patient_pair();
+    // Nobody runs `a`; `b` goes on and says so, in what `a` has not read yet.
+    run_for(&mut [&mut b], SILENCE * 2);
+    run_for(&mut [&mut a, &mut b], SILENCE / 4);
+    assert!(!a.has(|event| matches!(event, Event::Dead { .. } | Event::Down { .. })), "{:?}", a.events);
+    a.send(host(2), b"after");
+    until(&mut [&mut a, &mut b], "after", |hosts| hosts[1].messages().len() == 1);
 }

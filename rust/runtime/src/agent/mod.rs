@@ -79,12 +79,25 @@ pub struct Agent {
     /// The process that started it.
     pid: u32,
     address: Option<SocketAddr>,
-    on_lost: Arc<Hook>,
+    on_lost: Arc<Mutex<Hook>>,
 }
 
-/// Who is to be told of the loss of the cluster.
+/// Who is to be told of the loss of the cluster, and the reason; whichever is known first waits for the other.
 #[derive(Default)]
-struct Hook(Mutex<Option<OnLost>>);
+struct Hook {
+    tell: Option<OnLost>,
+    reason: Option<String>,
+}
+
+impl Hook {
+    /// What is to be told now, once.
+    fn due(&mut self) -> Option<(OnLost, String)> {
+        if self.tell.is_none() || self.reason.is_none() {
+            return None;
+        }
+        self.tell.take().zip(self.reason.take())
+    }
+}
 
 impl std::fmt::Debug for Hook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -127,7 +140,7 @@ impl Agent {
             commands: receiver,
             links,
         };
-        let on_lost = Arc::new(Hook::default());
+        let on_lost = Arc::new(Mutex::new(Hook::default()));
         let hook = Arc::clone(&on_lost);
         let handle = thread::Builder::new()
             .name("raymesh-agent".to_owned())
@@ -137,11 +150,8 @@ impl Agent {
                 match Runner::start(parts) {
                     Ok(mut runner) => {
                         let _ = started.send(Ok(()));
-                        if let Some(reason) = runner.run()
-                            && let Some(tell) = hook.0.lock().take()
-                        {
-                            tell(reason);
-                        }
+                        let reason = runner.run();
+                        tell_of_loss(&hook, |hook| hook.reason = reason);
                     }
                     Err(error) => {
                         let _ = started.send(Err(error));
@@ -231,7 +241,8 @@ impl Agent {
     /// Has `tell` called when the host loses its cluster: the head is gone, or has declared this host dead.
     /// Everything of this host ends then.
     pub fn on_lost(&self, tell: OnLost) {
-        *self.on_lost.0.lock() = Some(tell);
+        // It may have been lost already.
+        tell_of_loss(&self.on_lost, |hook| hook.tell = Some(tell));
     }
 
     /// Ends everything: workers get a moment to end in an orderly way, what is left of them and of what
@@ -272,6 +283,17 @@ impl Drop for Agent {
         } else {
             self.stop();
         }
+    }
+}
+
+fn tell_of_loss(hook: &Mutex<Hook>, learn: impl FnOnce(&mut Hook)) {
+    let due = {
+        let mut hook = hook.lock();
+        learn(&mut hook);
+        hook.due()
+    };
+    if let Some((tell, reason)) = due {
+        tell(reason);
     }
 }
 

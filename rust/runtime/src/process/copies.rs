@@ -12,7 +12,13 @@ use super::{Proc, StoreError, Waited};
 
 #[derive(Clone, Copy, Debug)]
 enum State {
+    /// A thread sees to it.
     Coming,
+    /// The thread that saw to it was interrupted; the agent goes on writing until it has answered.
+    Left {
+        request: RequestId,
+        into: Block,
+    },
     Here(Block),
 }
 
@@ -22,11 +28,28 @@ pub(super) struct Copies {
     blocks: HashMap<Block, State>,
     /// What the agent has answered.
     answers: HashMap<RequestId, bool>,
+    /// Of the requests that nobody waits for: from where to where.
+    left: HashMap<RequestId, (Block, Block)>,
 }
 
 impl Copies {
-    pub(super) fn pulled(&mut self, request: RequestId, done: bool) {
-        self.answers.insert(request, done);
+    /// The agent has answered. If nobody needs what it has written: what is to be freed.
+    pub(super) fn pulled(&mut self, request: RequestId, done: bool) -> Option<Block> {
+        let Some((from, into)) = self.left.remove(&request) else {
+            self.answers.insert(request, done);
+            return None;
+        };
+        let is_needed =
+            matches!(self.blocks.get(&from), Some(State::Left { request: of, .. }) if *of == request);
+        if !is_needed {
+            return Some(into);
+        }
+        if done {
+            self.blocks.insert(from, State::Here(into));
+            return None;
+        }
+        self.blocks.remove(&from);
+        Some(into)
     }
 
     /// Nobody in this process needs the block any more; its copy, to be freed.
@@ -37,8 +60,36 @@ impl Copies {
                 self.blocks.remove(block);
                 Some(copy)
             }
+            // Free when the agent has answered.
+            Some(State::Left { .. }) => {
+                self.blocks.remove(block);
+                None
+            }
             _ => None,
         }
+    }
+
+    /// Makes it the caller's part to see to a copy of the block, unless it is another thread's or done:
+    /// the request that was made for it, if one was.
+    fn begin(&mut self, block: Block) -> Option<Option<(RequestId, Block)>> {
+        let made = match self.blocks.get(&block) {
+            None => None,
+            Some(State::Left { request, into }) => Some((*request, *into)),
+            Some(State::Coming | State::Here(_)) => return None,
+        };
+        if let Some((request, _)) = made {
+            self.left.remove(&request);
+        }
+        self.blocks.insert(block, State::Coming);
+        Some(made)
+    }
+
+    /// The thread that sees to it does so no more. What has come for nobody, to be freed.
+    fn leave(&mut self, from: Block, request: RequestId, into: Block) -> Option<Block> {
+        self.blocks.insert(from, State::Left { request, into });
+        self.left.insert(request, (from, into));
+        let done = self.answers.remove(&request)?;
+        self.pulled(request, done)
     }
 }
 
@@ -56,7 +107,10 @@ impl Proc {
         if block.host() == self.me.host() {
             return Ok(block);
         }
-        while !self.begin_copy(block) {
+        let made = loop {
+            if let Some(made) = self.copies.lock().begin(block) {
+                break made;
+            }
             if let Some(State::Here(copy)) = self.copies.lock().blocks.get(&block) {
                 return Ok(*copy);
             }
@@ -68,36 +122,30 @@ impl Proc {
                 Waited::Interrupted => interrupted()?,
                 _ => return Err(E::from(StoreError::Request(RequestError::Stopped))),
             }
-        }
-        let copied = self.copy(block, &mut interrupted);
-        let mut copies = self.copies.lock();
-        match &copied {
-            Ok(copy) => copies.blocks.insert(block, State::Here(*copy)),
-            Err(_) => copies.blocks.remove(&block),
         };
-        drop(copies);
+        let copied = self.copy(block, made, &mut interrupted);
         self.notify_followers();
         copied
     }
 
-    /// Whether it is this thread's part to copy the block.
-    fn begin_copy(&self, block: Block) -> bool {
-        let mut copies = self.copies.lock();
-        let missing = !copies.blocks.contains_key(&block);
-        if missing {
-            copies.blocks.insert(block, State::Coming);
-        }
-        missing
-    }
-
+    /// Sees to a copy, which is the caller's part.
     fn copy<E: From<StoreError>>(
         &self,
         from: Block,
+        made: Option<(RequestId, Block)>,
         interrupted: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<Block, E> {
-        let into = self.allocate(from.len, &mut *interrupted)?;
-        let request = self.next_request();
-        self.send(self.agent, &Message::ToAgent(ToAgent::Pull { request, from, into }));
+        let (request, into) = match made {
+            Some(made) => made,
+            None => {
+                let into = self.allocate(from.len, &mut *interrupted).inspect_err(|_| {
+                    self.copies.lock().blocks.remove(&from);
+                })?;
+                let request = self.next_request();
+                self.send(self.agent, &Message::ToAgent(ToAgent::Pull { request, from, into }));
+                (request, into)
+            }
+        };
         loop {
             let mut answer = None;
             let waited = self.wait_until(self.waiting(None, false), |proc| {
@@ -105,14 +153,25 @@ impl Proc {
                 answer.is_some()
             });
             match (waited, answer) {
-                (Waited::Done, Some(true)) => return Ok(into),
+                (Waited::Done, Some(true)) => {
+                    self.copies.lock().blocks.insert(from, State::Here(into));
+                    return Ok(into);
+                }
                 (Waited::Done, _) => {
+                    self.copies.lock().blocks.remove(&from);
                     self.abandon(into);
                     return Err(E::from(StoreError::HostLost));
                 }
-                // The agent goes on writing until it has answered: the memory stays its.
-                (Waited::Interrupted, _) => interrupted()?,
-                _ => return Err(E::from(StoreError::Request(RequestError::Stopped))),
+                (Waited::Interrupted, _) => interrupted().inspect_err(|_| {
+                    let unneeded = self.copies.lock().leave(from, request, into);
+                    if let Some(block) = unneeded {
+                        self.abandon(block);
+                    }
+                })?,
+                _ => {
+                    self.copies.lock().blocks.remove(&from);
+                    return Err(E::from(StoreError::Request(RequestError::Stopped)));
+                }
             }
         }
     }

@@ -295,7 +295,12 @@ impl Proc {
     fn hear_agent(&self, state: &mut State, message: FromAgent) {
         match message {
             FromAgent::HeapGrown { request, grown } => self.requests.lock().heap_grown(request, grown),
-            FromAgent::Pulled { request, done } => self.copies.lock().pulled(request, done),
+            FromAgent::Pulled { request, done } => {
+                let abandoned = self.copies.lock().pulled(request, done);
+                if let Some(block) = abandoned {
+                    self.free_block(state, block);
+                }
+            }
             FromAgent::TrimHeap => {
                 let extents = self.store.lock().trim();
                 self.send_locked(state, self.agent, &Message::ToAgent(ToAgent::ShrinkHeap { extents }));

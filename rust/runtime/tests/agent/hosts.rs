@@ -1,6 +1,7 @@
 //! Several hosts, each with an agent of its own, joined over loopback.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use raymesh_net::tls::Identity;
 use raymesh_net::{Target, Timing, Token};
@@ -81,6 +82,19 @@ fn a_caller_anywhere_gets_workers_everywhere() {
             assert!(death.last_output.contains("last words"), "{death:?}");
         }
     }
+}
+
+#[test]
+fn a_cluster_lost_before_anybody_asked_is_told_all_the_same() {
+    let (head, target) = head();
+    let member = member(&target, "second");
+    drop(head);
+    // Its thread has ended when there is no more output.
+    while member.agent.next_output(Duration::from_secs(30)).is_some() {}
+    let (tell, told) = mpsc::channel();
+    member.agent.on_lost(Box::new(move |reason| tell.send(reason).unwrap()));
+    let reason = told.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(reason.contains("the head of the cluster is gone"), "{reason}");
 }
 
 #[test]
