@@ -47,8 +47,8 @@ pub(crate) struct Frame {
     pub(crate) refs: Held,
 }
 
-/// Serializes `obj` as (part of) an object. `prefix` goes before the frame. `what` is
-/// for the error: "value", "result", or "arguments" for a pair of positional ones and keywords.
+/// Serializes `obj` as (part of) an object. `prefix` goes before the frame. `what` is for the error:
+/// "value", "result", or "arguments" for a pair of positional ones and keywords.
 pub(crate) fn dump(
     py: Python<'_>,
     session: &Session,

@@ -7,7 +7,6 @@ use raymesh_wire::{
     Block, FromController, HostId, ObjectId, ProcId, Quantity, RequestId, ResourceSet, ToController, Value,
 };
 
-use crate::node::ProcNode;
 use crate::world::{Stored, World};
 
 impl World {
@@ -72,24 +71,6 @@ impl World {
         };
         let blocks: Vec<_> = self.blocks.iter().filter_map(of).collect();
         blocks.into_iter().for_each(|block| self.freed(block));
-    }
-
-    /// `id` is told that `object` has died with its owner: then its bytes are nowhere, or nobody who lives
-    /// knows where.
-    pub fn check_nowhere(&mut self, id: ProcId, object: ObjectId) {
-        let of = |(_, stored): &(&(ProcId, u64), &Stored)| {
-            stored.object == Some(object) && !stored.freed && !stored.lost
-        };
-        for ((home, _), _) in self.blocks.iter().filter(of) {
-            let reads =
-                |node: &ProcNode| matches!(node.process.lookup(object), Lookup::Ready(Value::Stored(_)));
-            let reader = self.procs.iter().find(|(_, node)| reads(node)).map(|(id, _)| *id);
-            let home = self.procs.contains_key(home).then_some(*home);
-            if let Some(who) = reader.or(home) {
-                self.fail(format!("{id:?} is told that {object:?} is gone, but {who:?} knows where it lies"));
-                return;
-            }
-        }
     }
 
     /// Who waits for what, for a run that does not end.

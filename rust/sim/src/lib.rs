@@ -4,7 +4,8 @@
 //! - [`world`]: the clock, the network, and who is there.
 //! - [`node`]: controller, hosts and processes as the world sees them: events in, effects out.
 //! - [`program`]: what the user code in drivers, tasks and actors does, at random.
-//! - [`definitions`]: functions and classes. [`names`]: actors found by name.
+//! - [`definitions`]: functions and classes. [`names`]: actors found by name. [`legacies`]: what dead
+//!   owners leave.
 //! - [`payload`]: what values and calls contain.
 //! - [`check`]: what must hold at all times, and at the end.
 //! - [`rng`]: randomness from a seed, the same on every machine.
@@ -21,6 +22,7 @@
 
 pub mod check;
 pub mod definitions;
+pub mod legacies;
 pub mod names;
 pub mod node;
 pub mod payload;

@@ -26,7 +26,7 @@ pub struct Ref {
 }
 
 impl Ref {
-    fn actor(self) -> Option<ActorId> {
+    pub fn actor(self) -> Option<ActorId> {
         let handle = self.id.index == u32::MAX;
         handle.then_some(ActorId { creator: self.id.owner, seq: self.id.seq as u32 })
     }
@@ -45,7 +45,7 @@ enum Kind {
 #[derive(Debug)]
 pub struct Frame {
     kind: Kind,
-    rng: Rng,
+    pub rng: Rng,
     steps: usize,
     depth: u64,
     num_returns: u32,
@@ -167,19 +167,6 @@ impl World {
             15 if frame.rng.one_in(2) => self.look_up(id, frame),
             16 | 17 => self.get_legacy(id, frame),
             _ => {}
-        }
-    }
-
-    /// Reads what a dead owner has left: waiting for that cannot end in a circle.
-    fn get_legacy(&mut self, id: ProcId, frame: &mut Frame) {
-        let Some(node) = self.procs.get(&id) else { return };
-        let known = frame.refs.iter().chain(&node.stash);
-        let left = known.filter(|it| it.actor().is_none() && !self.procs.contains_key(&it.id.owner));
-        let left: Vec<Ref> = left.copied().collect();
-        if let Some(it) = frame.rng.pick(&left).copied() {
-            self.with_process(id, |process, _, _| process.hold(it.id));
-            frame.refs.push(it);
-            self.get(id, frame, it.id);
         }
     }
 
@@ -346,7 +333,7 @@ impl World {
         }
     }
 
-    fn get(&mut self, id: ProcId, frame: &mut Frame, object: ObjectId) {
+    pub fn get(&mut self, id: ProcId, frame: &mut Frame, object: ObjectId) {
         let waits = self.with_process(id, |process, _, effects| {
             process.await_object(object, effects) && !matches!(process.lookup(object), Lookup::Ready(_))
         });
@@ -500,8 +487,7 @@ impl World {
             return;
         }
         if !std::mem::replace(&mut frame.legacies, true) {
-            let left = |it: &&Ref| it.actor().is_none() && !self.procs.contains_key(&it.id.owner);
-            frame.results = frame.refs.iter().filter(left).map(|it| it.id).collect();
+            frame.results = self.left_by_the_dead(frame.refs.iter()).iter().map(|it| it.id).collect();
             for object in &frame.results {
                 self.with_process(id, |process, _, _| process.hold(*object));
             }

@@ -142,10 +142,10 @@ impl Process {
         let mut stock = Stock { round, ..Stock::default() };
         for (object, value, refs) in self.objects.all() {
             match value {
-                Some(Value::Stored(block)) if object.owner == self.me => {
-                    if self.mourned.contains(block.home) {
-                        stock.owned.push(Place { object, block: *block });
-                    }
+                Some(Value::Stored(block))
+                    if object.owner == self.me && self.mourned.contains(block.home) =>
+                {
+                    stock.owned.push(Place { object, block: *block });
                 }
                 None | Some(Value::Stored(_)) if self.mourned.contains(object.owner) => {
                     let block = value.and_then(Value::block);
