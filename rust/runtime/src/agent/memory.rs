@@ -175,10 +175,11 @@ impl Memory {
         }
     }
 
-    /// Answers the wishes that can be fulfilled now, in order, and those that cannot and will not: memory of
-    /// dead processes may still become free.
+    /// Answers the wishes that can be fulfilled now, in order, and those that cannot and will not. Memory of
+    /// dead processes may still become free, also what was kept: whether it is needed yet takes a round to
+    /// find out.
     pub fn answer(&mut self, now: u64, say: &mut Say<'_>) {
-        let hopeless = self.asked.is_empty() && self.unswept.is_empty();
+        let hopeless = self.asked.is_empty() && self.unswept.is_empty() && self.needed.is_empty();
         for wish in std::mem::take(&mut self.waiting) {
             let Wish { from, request, bytes, deadline } = wish;
             let grown = match self.take(from, bytes) {

@@ -99,6 +99,22 @@ fn a_wish_waits_for_memory_of_the_dead() {
     assert!(bench.grown(3).unwrap().is_ok());
 }
 
+/// Its last reader has let go, and the controller asks whether there is another one.
+#[test]
+fn a_wish_waits_for_what_was_kept_of_the_dead() {
+    let mut bench = Bench::new();
+    bench.grow(2, 10).unwrap().unwrap();
+    bench.memory.forget(proc(2));
+    let kept = Block { home: proc(2), offset: 0, len: 10 * GRANULE };
+    bench.memory.sweep(proc(2), &[kept], 0);
+    assert_eq!(bench.grow(3, 4), None);
+    bench.answer();
+    assert_eq!(bench.grown(3), None);
+    bench.memory.release_block(&kept, 0);
+    bench.answer();
+    assert!(bench.grown(3).unwrap().is_ok());
+}
+
 #[test]
 fn what_was_never_had_cannot_be_given_back() {
     let mut bench = Bench::new();
