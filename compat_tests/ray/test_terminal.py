@@ -96,6 +96,8 @@ def test_session_at_the_prompt(terminal: Terminal) -> None:
     terminal.say("def triple(n): return 3 * n\n")
     terminal.say("'is %d' % ray.get(ray.remote(triple).remote(21))")
     terminal.expect(r"^'is 63'")
+    # Before the prompt is there, the terminal would keep the key as a line's end, which no prompt sees.
+    terminal.expect(">>> ")
     terminal.press(b"\x04")
     assert terminal.process.wait(WATCHDOG_S) == 0
 
