@@ -8,6 +8,7 @@ import time
 
 import ray
 
+from compat_tests.bench import pace
 from compat_tests.bench.actors import Idle
 from compat_tests.bench.bodies import body
 from compat_tests.bench.meter import Meter
@@ -20,7 +21,6 @@ from compat_tests.bench.usage import (
 )
 
 LIVE_REFS = 10_000
-SETTLE_S = 2.0
 IDLE_S, WINDOWS = 0.8, 5
 """Several windows, so that what happens once is not taken for what goes on all the time."""
 
@@ -56,7 +56,7 @@ def live_refs(meter: Meter, row: str) -> None:
 def idle_cpu(meter: Meter, row: str) -> None:
     actor = Idle.remote()
     ray.get([actor.pid.remote() for _ in range(100)])
-    time.sleep(SETTLE_S)
+    time.sleep(pace.SETTLE_S)
     # Looking costs CPU time too, and this process is one of the session: it comes last, then first.
     pids = session_pids()
     for _ in range(WINDOWS):

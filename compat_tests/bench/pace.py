@@ -54,6 +54,10 @@ PACES = {
 }
 
 
+SETTLE_S = 2.0
+"""Rest after processes were started, before anything is measured."""
+
+
 def pace_of(*, quick: bool, busy: bool) -> Pace:
     """The pace for a kind of run."""
     return PACES["-".join(["quick"] * quick + ["busy"] * busy) or "full"]

@@ -22,8 +22,6 @@ ANSWERS_VARIABLE = "BENCH_ANSWERS"
 DEADLINE_VARIABLE = "BENCH_DEADLINE"
 STORE_VARIABLE = "BENCH_STORE"
 """Bytes of the object store: the same for both systems."""
-SETTLE_S = 2.0
-"""Between `init` and the first row."""
 PLAIN = ("calls", "crowd", "life", "objects")
 WITH_TORCH = "tensors"
 
@@ -77,7 +75,7 @@ def main(keys: list[str]) -> None:
         object_store_memory=int(os.environ[STORE_VARIABLE]),
     )
     # The rows are about a session at work: on both systems, workers that start would still have the cores.
-    time.sleep(SETTLE_S)
+    time.sleep(pace.SETTLE_S)
     for key in keys:
         run(key)
     ray.shutdown()

@@ -60,18 +60,6 @@ impl Identity {
         Ok(Self { certificate: made.cert.der().clone(), key })
     }
 
-    /// One that was kept: certificate and key in DER.
-    #[must_use]
-    pub fn from_der(certificate: Vec<u8>, key: Vec<u8>) -> Self {
-        Self { certificate: certificate.into(), key: key.into() }
-    }
-
-    /// Certificate and key in DER, to be kept.
-    #[must_use]
-    pub fn to_der(&self) -> (Vec<u8>, Vec<u8>) {
-        (self.certificate.to_vec(), self.key.secret_pkcs8_der().to_vec())
-    }
-
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
