@@ -4,6 +4,7 @@
 //! - [`world`]: the clock, the network, and who is there.
 //! - [`node`]: controller, hosts and processes as the world sees them: events in, effects out.
 //! - [`program`]: what the user code in drivers, tasks and actors does, at random.
+//! - [`journal`]: the controller is lost and made again from its journal.
 //! - [`definitions`]: functions and classes. [`names`]: actors found by name. [`legacies`]: what dead
 //!   owners leave.
 //! - [`payload`]: what values and calls contain.
@@ -22,6 +23,7 @@
 
 pub mod check;
 pub mod definitions;
+pub mod journal;
 pub mod legacies;
 pub mod names;
 pub mod node;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
-use raymesh_core::controller::Controller;
+use crate::journal::Journalled;
 use raymesh_wire::control::{ActorState, Death, FromHost, ToHost};
 use raymesh_wire::{ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, ToController, Value};
 
@@ -82,6 +82,8 @@ pub struct Stats {
     pub found: u64,
     /// Values that were read after the death of their owner.
     pub survived: u64,
+    /// Times that the controller was made again from its journal.
+    pub restarts: u64,
 }
 
 /// One cluster.
@@ -89,7 +91,7 @@ pub struct Stats {
 pub struct World {
     pub now: u64,
     pub rng: Rng,
-    pub controller: Controller,
+    pub controller: Journalled,
     pub hosts: BTreeMap<HostId, HostNode>,
     pub procs: BTreeMap<ProcId, ProcNode>,
     /// What drivers there will ever be.
@@ -127,7 +129,7 @@ impl World {
         let mut world = Self {
             now: SECOND,
             rng: Rng::new(seed),
-            controller: Controller::new(),
+            controller: Journalled::new(seed),
             hosts: BTreeMap::new(),
             procs: BTreeMap::new(),
             drivers: Vec::new(),
@@ -185,6 +187,7 @@ impl World {
         self.check_quiet()?;
         self.end_drivers();
         self.run_until_quiet()?;
+        self.stats.restarts = self.controller.restarts;
         self.check_empty()
     }
 

@@ -26,6 +26,7 @@ fn no_schedule_of_crashes_and_delays_loses_a_task_an_object_or_a_resource() {
                 totals.errors += stats.errors;
                 totals.found += stats.found;
                 totals.survived += stats.survived;
+                totals.restarts += stats.restarts;
             }
             Err(failure) => failures.push(failure),
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use raymesh_wire::control::{ActorInfo, ActorSpec, ActorState};
 use raymesh_wire::{ActorId, ErrorValue, LeaseId, ProcId};
+use serde::{Deserialize, Serialize};
 
 use super::demand::Notice;
 use super::queue::ClassId;
@@ -13,7 +14,7 @@ const DEAD: usize = 10_000;
 const DEAD_BYTES: usize = 16 << 20;
 
 /// A living actor: it has a worker, or will.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Actor {
     pub spec: Box<ActorSpec>,
     pub class: ClassId,
@@ -33,7 +34,7 @@ pub(super) struct Actor {
 }
 
 /// Where it stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Phase {
     /// For resources.
     Waiting,
@@ -54,7 +55,7 @@ pub(super) enum Phase {
 }
 
 /// What follows the death of an actor's worker.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Then {
     Restart,
     Dead(ErrorValue),
@@ -105,14 +106,14 @@ impl Actor {
 }
 
 /// What others said of an actor before its creator's word arrived.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Early {
     pub watchers: BTreeSet<ProcId>,
     pub kill: Option<Kill>,
 }
 
 /// A `kill`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Kill {
     pub by: ProcId,
     pub no_restart: bool,
@@ -126,7 +127,7 @@ fn error_bytes(info: &ActorInfo) -> usize {
 }
 
 /// All actors.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Actors {
     living: BTreeMap<ActorId, Actor>,
     dead: BTreeMap<ActorId, ActorInfo>,

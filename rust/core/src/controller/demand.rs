@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use raymesh_wire::JobId;
+use serde::{Deserialize, Serialize};
 
 use super::queue::{ClassId, Waiter};
 
 /// Tasks of one shape that wait at one caller, and the leases it has for them.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Demand {
     pub class: ClassId,
     pub job: JobId,
@@ -29,7 +30,7 @@ impl Demand {
 }
 
 /// When a waiter is to be told why it waits.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Notice {
     pub due: Option<u64>,
     /// Time until the next look.

@@ -7,17 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use raymesh_wire::{ActorId, FromController, FunctionId, ProcId, RequestId};
+use serde::{Deserialize, Serialize};
 
 use super::{Effects, send};
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     body: Bytes,
     holders: BTreeSet<ProcId>,
     actors: BTreeSet<ActorId>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Functions {
     kept: BTreeMap<FunctionId, Kept>,
     waiting: BTreeMap<FunctionId, BTreeSet<(ProcId, RequestId)>>,

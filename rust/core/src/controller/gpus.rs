@@ -1,14 +1,15 @@
 //! Which GPU of a host belongs to whom: whole ones as indices, a fraction as a share of one.
 
 use raymesh_wire::Quantity;
+use serde::{Deserialize, Serialize};
 
 /// The GPUs of one host, by index.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Gpus {
     slots: Vec<Slot>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Slot {
     size: u64,
     free: u64,

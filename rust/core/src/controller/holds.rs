@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::{ActorId, HostId, JobId, LeaseId, ProcId};
+use serde::{Deserialize, Serialize};
 
 use super::queue::ClassId;
 use super::shapes::ShapeId;
 
 /// For whom something is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum For {
     Task { caller: ProcId, key: u32, job: JobId },
     Actor { actor: ActorId },
 }
 
 /// Something held.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hold {
     pub host: HostId,
     pub shape: ShapeId,
@@ -31,7 +32,7 @@ pub(super) struct Hold {
 }
 
 /// All holds, by lease or start.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Holds {
     last: u64,
     all: BTreeMap<LeaseId, Hold>,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::{HostId, Quantity, ResourceSet};
+use serde::{Deserialize, Serialize};
 
 use super::gpus::Gpus;
 use super::queue::ClassId;
@@ -13,7 +14,7 @@ use super::shapes::{CPU, GPU, MEMORY, ResId, Shape, Shapes};
 const PACK_UNTIL: u64 = 5_000;
 
 /// One living host.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Host {
     pub name: String,
     pub total: ResourceSet,
@@ -103,7 +104,7 @@ impl Host {
 }
 
 /// All living hosts, ordered for placement.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Hosts {
     hosts: BTreeMap<HostId, Host>,
     /// By load, without and with GPUs: tasks that need no GPU keep away from those.

@@ -48,6 +48,7 @@ use std::collections::BTreeSet;
 
 use raymesh_wire::control::{FromHost, ToHost};
 use raymesh_wire::{FromController, HostId, ProcId, ToController};
+use serde::{Deserialize, Serialize};
 
 pub use history::{Entry, Subject};
 
@@ -65,7 +66,7 @@ use reclaim::Reclaim;
 use shapes::Shapes;
 
 /// What happens to the controller.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A process says something. What one process says arrives in order.
     Message { from: ProcId, message: ToController },
@@ -92,7 +93,7 @@ pub enum Effect {
 }
 
 /// The controller's state.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Controller {
     now: u64,
     shapes: Shapes,
@@ -116,6 +117,8 @@ pub struct Controller {
     classes_left: usize,
     reclaim: Reclaim,
     estates: Estates,
+    /// What is only told is not remembered over a restart.
+    #[serde(skip)]
     history: History,
 }
 

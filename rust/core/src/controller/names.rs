@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use raymesh_wire::ActorId;
+use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Names {
     /// By name, then namespace: so that "which namespaces have it" is a range.
     taken: BTreeMap<(String, String), ActorId>,

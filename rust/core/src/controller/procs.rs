@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use raymesh_wire::control::{Death, DeathCause};
 use raymesh_wire::{ActorId, FunctionId, HostId, JobId, LeaseId, ProcId};
+use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
 
@@ -11,7 +12,7 @@ use super::demand::Demand;
 const DEATHS: usize = 10_000;
 
 /// A living process, and all that ends with it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Proc {
     /// 0 until the host has told.
     pub pid: u32,
@@ -42,7 +43,7 @@ pub(super) struct Proc {
 }
 
 /// All processes of the cluster.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Procs {
     living: BTreeMap<ProcId, Proc>,
     /// Latest incarnation that has died, by mailbox slot. Whatever came before is dead as well.
@@ -122,7 +123,7 @@ impl Procs {
 }
 
 /// A set of numbers that come about in order, from 1.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Numbers {
     /// All from 1 up to here (excluded).
     below: u32,

@@ -8,11 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::{ActorId, HostId, ProcId};
+use serde::{Deserialize, Serialize};
 
 use super::shapes::ShapeId;
 
 /// Who waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Waiter {
     /// A caller, for leases of its shape `key`.
     Task(ProcId, u32),
@@ -20,11 +21,11 @@ pub(super) enum Waiter {
 }
 
 /// Index of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct ClassId(u32);
 
 /// Demands that are equal for placement.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Class {
     /// Must be free on the host.
     pub need: ShapeId,
@@ -49,7 +50,7 @@ pub(super) struct Class {
 }
 
 /// A host kept free, see `starvation.rs`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Reservation {
     pub host: HostId,
     pub active: bool,
@@ -57,7 +58,7 @@ pub(super) struct Reservation {
 }
 
 /// All classes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Queue {
     classes: Vec<Class>,
     ids: BTreeMap<(ShapeId, ShapeId, bool), ClassId>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use raymesh_wire::{FromController, ProcId};
+use serde::{Deserialize, Serialize};
 
 use super::queue::Waiter;
 use super::{Controller, Effects, send};
@@ -14,7 +15,7 @@ const SPACING: u64 = 2_000_000;
 /// So many callers are looked at without a second thought.
 const FEW: usize = 16;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Reclaim {
     /// Callers with leases that were not asked since they got the latest of them.
     unasked: BTreeSet<ProcId>,

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::{Quantity, ResourceSet};
+use serde::{Deserialize, Serialize};
 
 /// Index of a resource name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct ResId(pub u32);
 
 pub(super) const CPU: ResId = ResId(0);
@@ -14,11 +15,11 @@ pub(super) const MEMORY: ResId = ResId(2);
 const KNOWN: [&str; 3] = ["CPU", "GPU", "memory"];
 
 /// Index of a distinct resource set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct ShapeId(u32);
 
 /// A resource set that somebody asks for or holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Shape {
     pub set: ResourceSet,
     /// Ordered by resource; includes GPU.
@@ -35,7 +36,7 @@ impl Shape {
 }
 
 /// All names and shapes met so far.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Shapes {
     names: BTreeMap<String, ResId>,
     ids: BTreeMap<ResourceSet, ShapeId>,

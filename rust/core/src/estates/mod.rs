@@ -35,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::Stock;
 use raymesh_wire::{Block, FromController, HostId, ObjectId, ProcId};
+use serde::{Deserialize, Serialize};
 
 use round::{Phase, Round};
 
@@ -61,7 +62,7 @@ pub(crate) enum Outcome {
 }
 
 /// An object whose owner or whose memory's home is dead, and that is in use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Kept {
     block: Block,
     refs: Vec<ObjectId>,
@@ -70,7 +71,7 @@ struct Kept {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Estates {
     living: BTreeSet<ProcId>,
     /// Died, and in no round yet.

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::Stock;
 use raymesh_wire::{Block, ObjectId, ProcId};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Phase {
     Mourning,
     Stocktaking,
@@ -13,7 +14,7 @@ pub(super) enum Phase {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Round {
     pub number: u64,
     pub phase: Phase,
