@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use raymesh_wire::HostId;
+
 /// A host cannot join, or a join string is none.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -61,6 +63,8 @@ pub enum LinkError {
     TooSlow,
     #[error("the other end is of an earlier life of that host")]
     Stale,
+    #[error("the head was started again, as host {}", .to.0)]
+    Moved { to: HostId },
     #[error("messages are missing that were acknowledged to nobody: they cannot be sent again")]
     Gap,
 }

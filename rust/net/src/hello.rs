@@ -58,6 +58,8 @@ pub enum Code {
     Unknown = 4,
     /// See the text.
     Other = 5,
+    /// The acceptor is the head, started again: the text is its new number.
+    Moved = 6,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +209,10 @@ pub fn refused(code: u8, text: String) -> LinkError {
         code if code == Code::BadToken as u8 => LinkError::BadToken,
         code if code == Code::Stale as u8 => LinkError::Stale,
         code if code == Code::Gap as u8 => LinkError::Gap,
+        code if code == Code::Moved as u8 => match text.parse() {
+            Ok(to) => LinkError::Moved { to: HostId(to) },
+            Err(_) => LinkError::Garbage("a head without a number"),
+        },
         _ => LinkError::Refused(text),
     }
 }

@@ -26,7 +26,7 @@ use crate::error::LinkError;
 use crate::frame::Frame;
 use crate::handshake::refuse;
 use crate::hello::{Code, Purpose};
-use crate::peer::{Action, Nanos, Timing};
+use crate::peer::{Action, Nanos, Peer, Timing};
 use crate::session::Message;
 use crate::tls::{self, Identity};
 use crate::token::Token;
@@ -90,6 +90,12 @@ pub enum Event {
     Fenced {
         by: HostId,
     },
+    /// The head was started again, under another number: nothing that was sent to it and not acknowledged
+    /// will arrive.
+    Moved {
+        host: HostId,
+        to: HostId,
+    },
     /// Have `host` told, through the head, that it is wanted here: it is the one that dials.
     Knock {
         host: HostId,
@@ -118,6 +124,9 @@ const SCRATCH: usize = 128 << 10;
 #[derive(Debug)]
 pub struct Hub {
     me: HostId,
+    head: Option<HostId>,
+    /// How long a head that does not answer is waited for.
+    patience: Nanos,
     token: Token,
     server: Option<Arc<rustls::ServerConfig>>,
     client: Option<Arc<rustls::ClientConfig>>,
@@ -157,6 +166,8 @@ impl Hub {
         };
         Ok(Self {
             me,
+            head: None,
+            patience: 0,
             token,
             server,
             client,
@@ -182,10 +193,19 @@ impl Hub {
         self.address
     }
 
+    /// Who is the head: the others dial it, and wait so long for one that is gone. To be said before it is known.
+    pub fn set_head(&mut self, head: HostId, patience: Duration) {
+        self.head = Some(head);
+        self.patience = Nanos::try_from(patience.as_nanos()).unwrap_or(Nanos::MAX);
+    }
+
     /// A host of the cluster, and where it listens (None: it cannot be dialed).
     pub fn know(&mut self, host: HostId, address: Option<SocketAddr>) {
-        let (me, timing) = (self.me, self.timing);
-        let link = self.links.entry(host).or_insert_with(|| Link::new(me, host, timing));
+        let is_head = self.head == Some(host);
+        let dials = is_head || (self.head != Some(self.me) && self.me > host);
+        let peer = Peer::new(dials, self.timing);
+        let peer = if is_head { peer.that_may_return(self.patience) } else { peer };
+        let link = self.links.entry(host).or_insert_with(|| Link::new(peer));
         if address.is_some() {
             link.address = address;
         }
@@ -226,6 +246,15 @@ impl Hub {
         let link = self.links.get(&host)?;
         let entry = link.conn.and_then(|conn| self.entries.get(&conn));
         entry.and_then(|entry| entry.conn.remote().ok()).or(link.address)
+    }
+
+    /// The host knows of this one, and dials within that time, or it is dead.
+    pub fn expect(&mut self, host: HostId, within: Duration) {
+        let now = self.now();
+        if let Some(link) = self.links.get_mut(&host) {
+            link.peer.expect(now, Nanos::try_from(within.as_nanos()).unwrap_or(Nanos::MAX / 2));
+            self.next_look = now;
+        }
     }
 
     /// The host wants to be dialed, or something is about to be sent to it.

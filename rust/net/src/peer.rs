@@ -8,8 +8,9 @@
 //! which nothing was heard for half of [`Timing::silence`] is taken down, in case only it is broken; a host
 //! of which nothing was heard for all of it is dead. If its system says that nobody listens there any more,
 //! an eighth of it is enough.
-
-use raymesh_wire::HostId;
+//!
+//! The head may be started again: it is dialed for as long as the others have patience, whatever its system
+//! says meanwhile.
 
 /// Nanoseconds on the clock of this host.
 pub type Nanos = u64;
@@ -80,6 +81,10 @@ enum State {
 pub struct Peer {
     timing: Timing,
     dials: bool,
+    /// Silence after which it is dead.
+    patience: Nanos,
+    /// Time after which it is dead if nobody listens there.
+    patience_refused: Nanos,
     state: State,
     /// Last sign of life; before there was any, when it was first wanted.
     heard: Nanos,
@@ -92,17 +97,34 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// `dials`: whether it is this end that does.
     #[must_use]
-    pub fn new(me: HostId, host: HostId, timing: Timing) -> Self {
+    pub fn new(dials: bool, timing: Timing) -> Self {
         Self {
             timing,
-            dials: me > host,
+            dials,
+            patience: timing.silence,
+            patience_refused: timing.silence / 8,
             state: State::Idle,
             heard: 0,
             pause: timing.retry,
             met: false,
             refused: None,
         }
+    }
+
+    /// One that may come back within that time.
+    #[must_use]
+    pub fn that_may_return(mut self, within: Nanos) -> Self {
+        self.patience = within.max(self.timing.silence);
+        self.patience_refused = within.max(self.timing.silence / 8);
+        self
+    }
+
+    /// It knows of this host, and dials within that time, or it is dead.
+    pub fn expect(&mut self, now: Nanos, within: Nanos) {
+        self.want(now);
+        self.heard = (now + within).saturating_sub(self.patience).max(now);
     }
 
     /// Whether a connection is there.
@@ -165,7 +187,7 @@ impl Peer {
     /// ended. A firewall in between says the same for a moment.
     pub fn refused(&mut self, now: Nanos) -> bool {
         let since = *self.refused.get_or_insert(now);
-        if now.saturating_sub(since) < self.timing.silence / 8 {
+        if now.saturating_sub(since) < self.patience_refused {
             return false;
         }
         self.state = State::Dead;
@@ -199,7 +221,7 @@ impl Peer {
         let silent_for = now.saturating_sub(self.heard);
         match self.state {
             State::Idle | State::Dead => return None,
-            _ if silent_for >= self.timing.silence => {
+            _ if silent_for >= self.patience => {
                 self.state = State::Dead;
                 return Some(Action::GiveUp { silent_for });
             }
@@ -232,7 +254,7 @@ impl Peer {
     /// When [`Self::tick`] has something to say.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        let dead = self.heard + self.timing.silence;
+        let dead = self.heard + self.patience;
         match self.state {
             State::Idle | State::Dead => None,
             State::Dialing => Some(dead),

@@ -158,6 +158,10 @@ impl Hub {
                 link.peer.gone();
                 events.push(Event::Fenced { by: host });
             }
+            LinkError::Moved { to } => {
+                link.peer.gone();
+                events.push(Event::Moved { host, to });
+            }
             LinkError::Gap => {
                 link.peer.gone();
                 events.push(Event::Dead { host, silent_for: Duration::ZERO });
@@ -181,13 +185,18 @@ impl Hub {
         events: &mut Vec<Event>,
     ) {
         let verdict = match self.links.get_mut(&from) {
-            _ if to != self.me => Err((Code::Unknown, "it is not here")),
-            None => Err((Code::Unknown, "nobody here has heard of that host yet")),
-            Some(link) if link.peer.is_dead() => Err((Code::Stale, "that host was declared dead")),
+            // Of those that this head has taken over, it knows all that live.
+            link if to != self.me && self.head == Some(self.me) => match link {
+                Some(link) if !link.peer.is_dead() => Err((Code::Moved, self.me.0.to_string())),
+                _ => Err((Code::Stale, String::new())),
+            },
+            _ if to != self.me => Err((Code::Unknown, "it is not here".to_owned())),
+            None => Err((Code::Unknown, "nobody here has heard of that host yet".to_owned())),
+            Some(link) if link.peer.is_dead() => Err((Code::Stale, String::new())),
             // Whoever dials has no connection any more, whatever this end thinks.
             Some(link) => match link.session.resume(received) {
                 Ok(()) => Ok((link.session.received(), link.conn.take())),
-                Err(_) => Err((Code::Gap, "")),
+                Err(_) => Err((Code::Gap, String::new())),
             },
         };
         match verdict {
@@ -208,7 +217,7 @@ impl Hub {
             }
             Err((code, text)) => {
                 if let Some(entry) = self.entries.get_mut(&conn) {
-                    refuse(&mut entry.conn, code, text);
+                    refuse(&mut entry.conn, code, &text);
                     let _ = entry.conn.flush();
                 }
                 self.linger(conn);

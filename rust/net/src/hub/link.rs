@@ -2,13 +2,11 @@
 
 use std::net::SocketAddr;
 
-use raymesh_wire::HostId;
-
 use super::ConnId;
 use crate::conn::Conn;
 use crate::error::LinkError;
 use crate::frame::{Frame, put_data};
-use crate::peer::{Peer, Timing};
+use crate::peer::Peer;
 use crate::session::Session;
 
 #[derive(Debug)]
@@ -23,8 +21,7 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(me: HostId, host: HostId, timing: Timing) -> Self {
-        let peer = Peer::new(me, host, timing);
+    pub fn new(peer: Peer) -> Self {
         Self { peer, session: Session::default(), address: None, conn: None, unsent: false }
     }
 

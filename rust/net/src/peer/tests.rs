@@ -4,11 +4,11 @@ const MS: Nanos = 1_000_000;
 const TIMING: Timing = Timing::for_silence(2_000 * MS);
 
 fn later() -> Peer {
-    Peer::new(HostId(2), HostId(1), TIMING)
+    Peer::new(true, TIMING)
 }
 
 fn earlier() -> Peer {
-    Peer::new(HostId(1), HostId(2), TIMING)
+    Peer::new(false, TIMING)
 }
 
 /// What it does until `end`, each with its time in milliseconds.
