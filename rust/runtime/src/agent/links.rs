@@ -124,7 +124,11 @@ impl Runner {
             Event::Fenced { .. } => self.lose_cluster(
                 "the head has declared this host dead: nothing was heard of it for too long".to_owned(),
             ),
-            Event::Message { .. } | Event::Up { .. } | Event::Down { .. } | Event::Rejected { .. } => {}
+            Event::Message { .. }
+            | Event::Up { .. }
+            | Event::Down { .. }
+            | Event::Moved { .. }
+            | Event::Rejected { .. } => {}
         }
     }
 
