@@ -73,6 +73,9 @@ def materialize_error(kind: str, payload: bytes, object_hex: str) -> BaseExcepti
     if kind == "ActorInit":
         return ex.ActorDiedError(task_error(payload))
     text = payload.decode("utf-8", "replace")
+    if kind == "Unrebuildable":
+        reason, _, why = text.partition("\n")
+        return ex.ObjectReconstructionFailedError(object_hex, reason, why)
     if kind in _LOST:
         lost = _LOST[kind](object_hex, None, "")
         lost._text = text[:1].upper() + text[1:] or None
@@ -106,6 +109,7 @@ _TEXT: dict[str, Callable[[str], BaseException]] = {
     "ActorHandleNotFound": ex.ActorHandleNotFoundError,
     "GetTimeout": ex.GetTimeoutError,
     "WorkerCrashed": ex.WorkerCrashedError,
+    "NodeDied": ex.NodeDiedError,
     "StoreFull": ex.ObjectStoreFullError,
     "Cancelled": lambda text: ex.TaskCancelledError(error_message=text),
     "Unschedulable": ex.TaskUnschedulableError,

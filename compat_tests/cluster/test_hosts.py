@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 
 import raymesh as ray
-from raymesh.exceptions import ActorDiedError, ObjectLostError, RaySystemError, WorkerCrashedError
+from raymesh.exceptions import (
+    ActorDiedError,
+    NodeDiedError,
+    ObjectLostError,
+    RaySystemError,
+)
 
 Start = Callable[..., Any]
 
@@ -220,7 +225,7 @@ def test_a_task_without_retries_says_that_its_host_is_lost(cluster: Start) -> No
     ref = slow.remote()
     assert ray.get(begun.remote())
     made.remove_node(made.worker_nodes[0], allow_graceful=False)
-    with pytest.raises(WorkerCrashedError):
+    with pytest.raises(NodeDiedError):
         ray.get(ref, timeout=60)
 
 

@@ -14,11 +14,13 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use raymesh_core::process::Arguments;
-use raymesh_wire::{ObjectId, Value};
+use raymesh_runtime::process::StoreError;
+use raymesh_wire::{Block, ObjectId, Value};
 
 use crate::errors::Failure;
 use crate::frame;
 use crate::object_ref::{Held, ObjectRef};
+use crate::objects::Until;
 use crate::session::Session;
 
 const EMPTY: u8 = 0;
@@ -141,7 +143,7 @@ pub(crate) fn unpack<'py>(
         SCALARS => (frame::unpack_scalars(py, &bytes[kind_at + 1..])?, None),
         _ => {
             let holder = holder.unwrap_or(ObjectId { owner: session.proc.me(), seq: 0, index: 0 });
-            let pair = frame::load(py, session, value, holder, kind_at + 1)?;
+            let pair = frame::load(py, session, value, holder, kind_at + 1, Until::NEVER)?;
             pair.extract::<Unpacked<'py>>()?
         }
     };
@@ -152,7 +154,7 @@ pub(crate) fn unpack<'py>(
     for (index, (object, value)) in deps.iter().enumerate() {
         let raw = &bytes[2 + 4 * index..6 + 4 * index];
         let place = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
-        let loaded = frame::load(py, session, value, *object, 0)?;
+        let loaded = frame::load(py, session, value, *object, 0, Until::NEVER)?;
         let key = (place & !KEYWORD) as usize;
         if place & KEYWORD == 0 {
             if let Some(slot) = items.get_mut(key) {
@@ -165,6 +167,20 @@ pub(crate) fn unpack<'py>(
         }
     }
     Ok((PyTuple::new(py, items)?, kwargs))
+}
+
+/// Brings arguments here that lie on other hosts. One of them whose bytes are gone, if there is any; other failures
+/// are met again when they are read.
+pub(crate) fn find_lost(
+    py: Python<'_>,
+    session: &Session,
+    deps: &[(ObjectId, Value)],
+) -> Option<(ObjectId, Block)> {
+    deps.iter().find_map(|(object, value)| {
+        let block = value.block().filter(|block| block.host() != session.proc.me().host())?;
+        let found = frame::here(py, session, block);
+        matches!(found, Err(Failure::Store(StoreError::HostLost))).then_some((*object, block))
+    })
 }
 
 fn at(bytes: &[u8], index: usize) -> PyResult<u8> {

@@ -93,6 +93,8 @@ pub(crate) const fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Unschedulable => "Unschedulable",
         ErrorKind::ActorUnschedulable => "ActorUnschedulable",
         ErrorKind::PendingCallsLimit => "PendingCallsLimit",
+        ErrorKind::NodeDied => "NodeDied",
+        ErrorKind::Unrebuildable => "Unrebuildable",
         _ => "System",
     }
 }

@@ -16,11 +16,13 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
+use raymesh_runtime::process::StoreError;
 use raymesh_wire::{Block, ObjectId, Value};
 
 use crate::errors::Failure;
 use crate::hooks::hooks;
 use crate::object_ref::{Held, capture};
+use crate::objects::{self, Until};
 use crate::session::Session;
 use crate::view::{View, contiguous_bytes};
 
@@ -200,13 +202,20 @@ pub(crate) fn load<'py>(
     value: &Value,
     object: ObjectId,
     start: usize,
+    until: Until,
 ) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Inline(bytes) => read(py, bytes, start, &mut |at, len| {
             Ok(PyBytes::new(py, bytes.get(at..at + len).ok_or_else(damaged)?).into_any())
         }),
         Value::Stored(block) => {
-            let block = here(py, session, *block)?;
+            let block = match here(py, session, *block) {
+                Err(Failure::Store(StoreError::HostLost)) => {
+                    let value = objects::next_value(py, session, object, *block, until)?;
+                    return load(py, session, &value, object, start, until);
+                }
+                found => found?,
+            };
             let bytes = stored(session, &block)?;
             read(py, bytes, start, &mut |at, len| {
                 let view = View::new(&session.proc, object, block, at, len).ok_or_else(damaged)?;
@@ -264,12 +273,12 @@ fn read_scalar<'py>(py: Python<'py>, frame: &[u8]) -> PyResult<Bound<'py, PyAny>
 }
 
 /// The block, or its copy in this host's memory.
-pub(crate) fn here(py: Python<'_>, session: &Session, block: Block) -> PyResult<Block> {
+pub(crate) fn here(py: Python<'_>, session: &Session, block: Block) -> Result<Block, Failure> {
     if block.host() == session.proc.me().host() {
         return Ok(block);
     }
     let check = || Python::attach(|py| py.check_signals()).map_err(Failure::Python);
-    py.detach(|| session.proc.here(block, check)).map_err(PyErr::from)
+    py.detach(|| session.proc.here(block, check))
 }
 
 /// The bytes of a block that is [`here`].

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use raymesh_core::process::{Awaited, Flag, Lookup, Process};
 use raymesh_runtime::process::{Waited, Waiting};
-use raymesh_wire::{ErrorKind, ErrorValue, Value};
+use raymesh_wire::{Block, ErrorKind, ErrorValue, ObjectId, Value};
 
 use crate::errors::exception;
 use crate::frame;
@@ -89,19 +89,70 @@ fn describe(awaited: &Awaited) -> String {
     }
 }
 
-fn value_of<'py>(py: Python<'py>, session: &Session, flag: &Flag) -> PyResult<Bound<'py, PyAny>> {
-    let object = flag.id();
-    let value = match session.proc.read_core(|core| core.lookup(object)) {
-        Lookup::Ready(value) => value,
-        Lookup::Pending | Lookup::Unknown if session.proc.loss().is_some() => {
-            return Err(stopped(py, session));
+fn value_of<'py>(
+    py: Python<'py>,
+    session: &Session,
+    flag: &Arc<Flag>,
+    until: Until,
+) -> PyResult<Bound<'py, PyAny>> {
+    let value = found(py, session, flag, until)?;
+    frame::load(py, session, &value, flag.id(), 0, until)
+}
+
+/// The value of an object that was ready. If it has been lost since: the next one.
+fn found(py: Python<'_>, session: &Session, flag: &Arc<Flag>, until: Until) -> PyResult<Value> {
+    loop {
+        match session.proc.read_core(|core| core.lookup(flag.id())) {
+            Lookup::Ready(value) => return Ok(value),
+            Lookup::Pending | Lookup::Unknown if session.proc.loss().is_some() => {
+                return Err(stopped(py, session));
+            }
+            Lookup::Pending if !session.proc.is_stopping() => {
+                await_all(py, session, &[Arc::clone(flag)], until.left())?;
+            }
+            Lookup::Pending | Lookup::Unknown => {
+                return Ok(Value::Error(ErrorValue::text(
+                    ErrorKind::ObjectLost,
+                    "the object is gone: its reference belongs to a session that was shut down",
+                )));
+            }
         }
-        Lookup::Pending | Lookup::Unknown => Value::Error(ErrorValue::text(
-            ErrorKind::ObjectLost,
-            "the object is gone: its reference belongs to a session that was shut down",
-        )),
-    };
-    frame::load(py, session, &value, object, 0)
+    }
+}
+
+/// The bytes of an object that lay in `block` are gone: waits for its next value.
+pub(crate) fn next_value(
+    py: Python<'_>,
+    session: &Session,
+    object: ObjectId,
+    block: Block,
+    until: Until,
+) -> PyResult<Value> {
+    let flag = session.proc.with_core(|core, _, fx| {
+        let flag = core.hold(object);
+        core.bytes_lost(object, block, fx);
+        core.want(object, fx);
+        flag
+    });
+    let value = found(py, session, &flag, until);
+    session.proc.release(object);
+    value
+}
+
+/// The end of the caller's patience.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until(Option<Instant>);
+
+impl Until {
+    pub(crate) const NEVER: Self = Self(None);
+
+    fn after(limit: Option<Duration>) -> Self {
+        Self(limit.and_then(|limit| Instant::now().checked_add(limit)))
+    }
+
+    fn left(self) -> Option<Duration> {
+        self.0.map(|at| at.saturating_duration_since(Instant::now()))
+    }
 }
 
 fn is_ready(session: &Session, flag: &Flag) -> bool {
@@ -116,10 +167,15 @@ pub(crate) fn get_one<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let session = session::ensure(py)?;
     let flag = reference.get().flag_in(&session)?;
+    let mut until = Until::NEVER;
     if !is_ready(&session, flag) {
-        await_all(py, &session, &[Arc::clone(flag)], self::timeout(timeout)?)?;
+        let limit = self::timeout(timeout)?;
+        until = Until::after(limit);
+        await_all(py, &session, &[Arc::clone(flag)], limit)?;
+    } else if timeout.is_some() {
+        until = Until::after(self::timeout(timeout)?);
     }
-    value_of(py, &session, flag)
+    value_of(py, &session, flag, until)
 }
 
 #[pyfunction]
@@ -131,11 +187,13 @@ pub(crate) fn get<'py>(
     let session = session::ensure(py)?;
     let flags = flags_of(&session, refs)?;
     let limit = self::timeout(timeout)?;
+    let until = Until::after(limit);
     await_all(py, &session, &flags, limit)?;
     if let Some(failed) = flags.iter().find(|flag| flag.is_error()) {
-        value_of(py, &session, failed)?;
+        value_of(py, &session, failed, until)?;
     }
-    let values = flags.iter().map(|flag| value_of(py, &session, flag)).collect::<PyResult<Vec<_>>>()?;
+    let values =
+        flags.iter().map(|flag| value_of(py, &session, flag, until)).collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, values)
 }
 
@@ -151,7 +209,7 @@ fn await_all(
     let all = wait_for(py, session, limit, |waiting| {
         session.proc.fetch_all(flags);
         session.proc.wait_until(waiting.all_of(flags), |proc| {
-            while done < flags.len() && flags[done].is_ready() {
+            while done < flags.len() && proc.is_ready(&flags[done]) {
                 done += 1;
             }
             if done == flags.len() {

@@ -122,6 +122,12 @@ fn run_calls(py: Python<'_>, session: &Session) -> PyResult<Stop> {
 /// Runs one call and replies. Break: the process is to end, with this code.
 fn execute(py: Python<'_>, session: &Session, incoming: Incoming) -> ControlFlow<i32> {
     let call = &incoming.call;
+    if let CallTarget::Function { lease, .. } = &call.target
+        && let Some(lost) = call::find_lost(py, session, &call.deps)
+    {
+        session.proc.give_back_call((call.task, *lease), lost);
+        return ControlFlow::Continue(());
+    }
     let before = context::enter(None);
     let started = Instant::now();
     let outcome = run(py, session, call);

@@ -115,6 +115,11 @@ impl World {
             if node.loading.is_some() {
                 return Err(format!("{id:?} never gets {:?}", node.loading));
             }
+            let left = node.process.census();
+            if let Some((what, count)) = left.iter().find(|(what, count)| what.contains("kept") && *count > 0)
+            {
+                return Err(format!("{id:?} keeps {count} {what}, and nobody wants any: {:?}", node.process));
+            }
             if node.process.object_count() > 0 {
                 let count = node.process.object_count();
                 return Err(format!(

@@ -5,7 +5,8 @@ use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
 use raymesh_core::process::{Effect, Process};
 use raymesh_wire::control::{ActorSpec, Death, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
-    ActorId, FromController, FunctionId, HostId, JobId, Message, ProcId, Quantity, ResourceSet, ToController,
+    ActorId, Block, FromController, FunctionId, HostId, JobId, Message, ObjectId, ProcId, Quantity,
+    ResourceSet, ToController,
 };
 
 use crate::definitions::Loading;
@@ -268,7 +269,7 @@ impl World {
     }
 
     pub fn fault(&mut self) {
-        let host_goes = self.hosts.len() > 1 && self.rng.one_in(8);
+        let host_goes = self.hosts.len() > 1 && self.rng.one_in(5);
         if host_goes {
             let ids: Vec<_> = self.hosts.keys().copied().filter(|id| *id != HostId(0)).collect();
             let Some(host) = self.rng.pick(&ids).copied() else { return };
@@ -350,13 +351,26 @@ impl World {
             Effect::Ready { object } => self.ready(id, object),
             Effect::Runnable => self.run_next(id),
             Effect::Free { block } => self.freed(block),
-            // Copies are the runtime's.
+            // Copies are the runtime's. Here there are none: what lay on a lost host is lost.
             Effect::Unneeded { .. } => {}
+            Effect::Lost { object, block } => {
+                self.stats.lost += 1;
+                self.lose_bytes(id, object, block);
+            }
             Effect::Answer(answer) => self.answer(id, *answer),
             Effect::Exit { reason } => self.exit(id, reason),
             #[allow(unreachable_patterns)]
             other => self.fail(format!("{id:?}: the simulation does not know {other:?}")),
         }
+    }
+
+    /// A process finds that the bytes of an object are nowhere.
+    pub fn lose_bytes(&mut self, id: ProcId, object: ObjectId, block: Block) {
+        let mut effects = Vec::new();
+        if let Some(node) = self.procs.get_mut(&id) {
+            node.process.bytes_lost(object, block, &mut effects);
+        }
+        effects.into_iter().for_each(|effect| self.effect(id, effect));
     }
 
     pub fn send_message(&mut self, id: ProcId, to: ProcId, message: Message) {

@@ -357,11 +357,24 @@ impl World {
                 return;
             }
         };
+        if let Value::Stored(block) = value
+            && self.is_lost(block)
+        {
+            // Whoever reads it finds out, maybe before the controller does.
+            self.stats.lost += 1;
+            self.lose_bytes(id, object, block);
+            self.get(id, frame, object);
+            return;
+        }
         if let Value::Error(error) = &value {
             self.stats.errors += 1;
             self.check_held(id, object, error);
             if error.kind == ErrorKind::OwnerDied {
                 self.check_nowhere(id, object);
+            }
+            self.stats.unrebuildable += u64::from(error.kind == ErrorKind::Unrebuildable);
+            if error.kind == ErrorKind::Unrebuildable && self.stats.hosts_lost == 0 {
+                self.fail(format!("{id:?} is told that {object:?} is lost, but no host was"));
             }
             if matches!(error.kind, ErrorKind::ObjectLost | ErrorKind::System) {
                 let text = String::from_utf8_lossy(&error.payload).into_owned();
@@ -425,7 +438,23 @@ impl World {
         }
     }
 
+    /// The host of the block is gone.
+    fn is_lost(&self, block: Block) -> bool {
+        self.blocks.get(&(block.home, block.offset)).is_some_and(|stored| stored.lost)
+    }
+
     pub fn begin(&mut self, id: ProcId, caller: ProcId, call: &Call) {
+        let lost = call.deps.iter().find_map(|(object, value)| {
+            let block = value.block().filter(|block| self.is_lost(*block))?;
+            Some((*object, block))
+        });
+        if let (CallTarget::Function { lease, .. }, Some(lost)) = (&call.target, lost) {
+            self.stats.lost += 1;
+            let call = (call.task, *lease);
+            self.with_process(id, |process, _, effects| process.give_back_call(call, lost, effects));
+            self.rest(id);
+            return;
+        }
         let kind = match call.target {
             CallTarget::Function { .. } => Kind::Task(call.task),
             CallTarget::Method { .. } => Kind::Method(call.task),
@@ -442,6 +471,7 @@ impl World {
                 self.fail(format!("{object:?} is passed as an error: {value:?}"));
             }
             if let Value::Stored(block) = value
+                && !self.is_lost(*block)
                 && self.blocks.get(&(block.home, block.offset)).is_none_or(|stored| stored.freed)
             {
                 self.fail(format!("{id:?} is passed {object:?}, whose memory {block:?} is free"));

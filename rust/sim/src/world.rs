@@ -84,6 +84,10 @@ pub struct Stats {
     pub survived: u64,
     /// Times that the controller was made again from its journal.
     pub restarts: u64,
+    /// Values whose bytes were gone with their host when somebody wanted to read them.
+    pub lost: u64,
+    /// Values that could not be made again.
+    pub unrebuildable: u64,
 }
 
 /// One cluster.

@@ -27,6 +27,8 @@ fn no_schedule_of_crashes_and_delays_loses_a_task_an_object_or_a_resource() {
                 totals.found += stats.found;
                 totals.survived += stats.survived;
                 totals.restarts += stats.restarts;
+                totals.lost += stats.lost;
+                totals.unrebuildable += stats.unrebuildable;
             }
             Err(failure) => failures.push(failure),
         }

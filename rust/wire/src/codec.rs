@@ -47,6 +47,7 @@ const FROM_CONTROLLER: u8 = 11;
 const TO_AGENT: u8 = 12;
 const FROM_AGENT: u8 = 13;
 const BETWEEN: u8 = 14;
+const LOST: u8 = 15;
 
 /// Appends `message` to `out`.
 pub fn encode(message: &Message, out: &mut Vec<u8>) {
@@ -101,6 +102,11 @@ pub fn encode(message: &Message, out: &mut Vec<u8>) {
         Message::ToAgent(m) => put_serde(out, TO_AGENT, m),
         Message::FromAgent(m) => put_serde(out, FROM_AGENT, m),
         Message::Between(m) => put_serde(out, BETWEEN, m),
+        Message::Lost { object, block } => {
+            out.put_u8(LOST);
+            put_object(out, *object);
+            put_block(out, block);
+        }
     }
 }
 
@@ -145,6 +151,7 @@ pub fn decode(mut input: Bytes) -> Result<Message> {
         TO_AGENT => Message::ToAgent(get_serde(&mut input)?),
         FROM_AGENT => Message::FromAgent(get_serde(&mut input)?),
         BETWEEN => Message::Between(get_serde(&mut input)?),
+        LOST => Message::Lost { object: get_object(&mut input)?, block: get_block(&mut input)? },
         found => return Err(DecodeError::Unknown { what: "message kind", found }),
     };
     match input.len() {

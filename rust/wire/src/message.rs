@@ -59,6 +59,12 @@ pub enum Message {
     ToAgent(ToAgent),
     FromAgent(FromAgent),
     Between(Between),
+    /// Borrower to owner: the bytes of `object` that lay in `block` are nowhere any more. Answered as
+    /// [`Message::Want`], with another value.
+    Lost {
+        object: ObjectId,
+        block: Block,
+    },
 }
 
 /// What a call runs.

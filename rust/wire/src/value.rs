@@ -146,10 +146,14 @@ pub enum ErrorKind {
     /// The call's argument failed, otherwise than by user code: `RayTaskError` as an instance of that
     /// error's class. The payload is the code of its kind, then its payload.
     Argument,
+    /// `NodeDiedError`.
+    NodeDied,
+    /// `ObjectReconstructionFailedError`. The first line of the payload is the reason, as Ray names it.
+    Unrebuildable,
 }
 
 /// Error kinds by their code on the wire: append only.
-pub(crate) const ERROR_KINDS: [ErrorKind; 14] = [
+pub(crate) const ERROR_KINDS: [ErrorKind; 16] = [
     ErrorKind::Task,
     ErrorKind::ActorInit,
     ErrorKind::WorkerCrashed,
@@ -164,6 +168,8 @@ pub(crate) const ERROR_KINDS: [ErrorKind; 14] = [
     ErrorKind::PendingCallsLimit,
     ErrorKind::System,
     ErrorKind::Argument,
+    ErrorKind::NodeDied,
+    ErrorKind::Unrebuildable,
 ];
 
 impl ErrorKind {

@@ -118,7 +118,7 @@ impl Controller {
             labels: host.labels.clone(),
             store_capacity: host.store_capacity,
             store_used: host.store_used,
-            workers: procs.on_host(id).filter(|(_, proc)| !proc.driver).count() as u32,
+            workers: procs.workers_on(id),
             pending: pending.remove(&id).unwrap_or_default(),
         });
         let mut all: Vec<_> = living.collect();

@@ -70,6 +70,12 @@ impl Procs {
         self.living.range(from..=to).map(|(id, proc)| (*id, proc))
     }
 
+    /// Workers of a host. (Its agent is here, too, if anybody wants to be told when the host is lost.)
+    pub fn workers_on(&self, host: HostId) -> u32 {
+        let is_worker = |(id, proc): &(ProcId, &Proc)| !proc.driver && *id != ProcId::agent(host);
+        self.on_host(host).filter(is_worker).count() as u32
+    }
+
     /// How it died, if it did.
     pub fn death(&self, id: ProcId) -> Option<Death> {
         if self.living.contains_key(&id) {

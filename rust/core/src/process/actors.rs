@@ -15,7 +15,7 @@ use super::tasks::{Arguments, Route};
 use super::{Effect, Process};
 
 /// Result index of the object that stands for an actor's handles: no task has so many results.
-const HANDLE_INDEX: u32 = u32::MAX;
+pub(super) const HANDLE_INDEX: u32 = u32::MAX;
 
 /// A method call to submit.
 #[derive(Debug)]
@@ -299,6 +299,14 @@ impl Process {
         (task, flags)
     }
 
+    /// A call that is to run again comes after those that wait.
+    pub(super) fn queue_call(&mut self, actor: ActorId, seq: u64, fx: &mut Vec<Effect>) {
+        if let Some(client) = self.actors.clients.get_mut(&actor) {
+            client.queue.push_back(seq);
+            self.flush_actor(actor, fx);
+        }
+    }
+
     /// An outstanding call keeps the actor alive, if the caller does.
     pub(super) fn hold_handle(&mut self, actor: ActorId) -> Option<ObjectId> {
         let handle = handle_object(actor);
@@ -324,6 +332,13 @@ impl Process {
                 Link::Alive(_) if record.missing > 0 => return,
                 Link::Alive(proc) => {
                     let proc = *proc;
+                    if self.waits_again(seq, fx) {
+                        if self.tasks.submitted.contains_key(&seq) {
+                            return;
+                        }
+                        continue;
+                    }
+                    let Some(client) = self.actors.clients.get_mut(&actor) else { return };
                     client.queue.pop_front();
                     client.inflight.insert(seq);
                     self.fill(seq, |_| {});

@@ -15,6 +15,7 @@ impl Process {
         counts.extend(self.estates.census());
         counts.extend(self.tasks.census());
         counts.extend(self.leases.census());
+        counts.extend(self.lineage.census());
         counts.extend(self.actors.census());
         counts.extend(self.definitions.census());
         counts.extend(self.executor.census());

@@ -45,7 +45,11 @@ impl Process {
             text::last_output(&death.last_output),
             hint(&death.cause)
         );
-        Value::Error(ErrorValue::text(ErrorKind::WorkerCrashed, text))
+        let kind = match death.cause {
+            DeathCause::HostLost => ErrorKind::NodeDied,
+            _ => ErrorKind::WorkerCrashed,
+        };
+        Value::Error(ErrorValue::text(kind, text))
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use foldhash::HashMap;
 use raymesh_wire::control::{ActorSpec, LastCall};
 use raymesh_wire::{
-    Call, CallTarget, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet, Return, TaskId,
-    ToController, Value,
+    Block, Call, CallTarget, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet, Return,
+    TaskId, ToController, Value,
 };
 
 use super::{Effect, Process};
@@ -155,6 +155,27 @@ impl Process {
         }
         let reply = Reply { task, attempt: running.attempt, status, exec_us, returns, holds, places };
         self.send_after(after, running.caller, Message::Reply(Box::new(reply)), fx);
+        self.settle(fx);
+    }
+
+    /// A call cannot run: the bytes of an argument, which lay in `block`, are gone. Its caller waits for that
+    /// argument again, and this worker's resources may be what making it again needs.
+    pub fn give_back_call(
+        &mut self,
+        (task, lease): (TaskId, LeaseId),
+        (object, block): (ObjectId, Block),
+        fx: &mut Vec<Effect>,
+    ) {
+        let Some(running) = self.executor.running.remove(&task) else { return };
+        let caller = running.caller;
+        if self.is_dead(caller) {
+            self.finish_for_nobody(running, Vec::new(), fx);
+            return;
+        }
+        // User code has seen none of the arguments: what is held of them besides is registered already.
+        self.return_arguments(running.arguments, fx);
+        fx.push(Effect::Send { to: caller, message: Message::Lost { object, block } });
+        fx.push(Effect::Send { to: caller, message: Message::Recalled { lease, tasks: vec![task] } });
         self.settle(fx);
     }
 

@@ -8,7 +8,7 @@ use raymesh_wire::{ObjectId, Value};
 #[derive(Debug)]
 pub struct Flag {
     id: ObjectId,
-    /// [`PENDING`], [`VALUE`] or [`ERROR`].
+    /// [`PENDING`], [`LOST`], [`VALUE`] or [`ERROR`].
     state: AtomicU8,
     /// The last list that it was found in.
     listed: AtomicU64,
@@ -26,7 +26,14 @@ impl Flag {
 
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.state.load(Ordering::Acquire) != PENDING
+        self.state.load(Ordering::Acquire) >= VALUE
+    }
+
+    /// Whether it had a value that is gone, and nobody here has asked for another one: whoever waits for it
+    /// must.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.state.load(Ordering::Acquire) == LOST
     }
 
     /// Whether it is ready, and an error.
@@ -40,6 +47,16 @@ impl Flag {
         self.state.store(if value.is_error() { ERROR } else { VALUE }, Ordering::Release);
     }
 
+    /// The object has lost its value, and may get another one.
+    pub(super) fn lose(&self) {
+        self.state.store(LOST, Ordering::Release);
+    }
+
+    /// Another value is under way.
+    pub(super) fn expect(&self) {
+        let _ = self.state.compare_exchange(LOST, PENDING, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
     /// Notes that it stands in the list of this number. False: it was noted there already. Numbers are
     /// not used twice; of lists that threads walk at the same time, some second mentions may be missed.
     #[must_use]
@@ -50,5 +67,6 @@ impl Flag {
 
 /// States of a [`Flag`].
 const PENDING: u8 = 0;
-const VALUE: u8 = 1;
-const ERROR: u8 = 2;
+const LOST: u8 = 1;
+const VALUE: u8 = 2;
+const ERROR: u8 = 3;

@@ -166,7 +166,7 @@ impl Process {
                 .min_by_key(|(_, lease)| lease.inflight.len());
             let Some((id, _)) = room else { break };
             let Some(seq) = shape.queue.pop_front() else { break };
-            if self.tasks.submitted.contains_key(&seq) {
+            if self.tasks.submitted.contains_key(&seq) && !self.waits_again(seq, fx) {
                 self.push(seq, id, fx);
             }
         }
@@ -282,6 +282,7 @@ impl Process {
             return;
         }
         shape.leases.push(id);
+        self.lineage.note_worker_on(worker.host(), self.me.host());
         let lease = Lease {
             shape: key,
             worker,

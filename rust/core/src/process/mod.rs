@@ -9,6 +9,7 @@
 //! - [`estates`]: what the dead leave behind.
 //! - [`tasks`]: tasks wait for their arguments, then for the reply; retries.
 //! - [`leases`]: workers for tasks, what is sent to them, and what is taken back.
+//! - [`lineage`]: results that can be made again.
 //! - [`late`]: what is sent ahead is taken back when its worker does not get to it.
 //! - [`crashes`]: what a worker's death means for the tasks that were sent to it.
 //! - [`actors`]: calls in order to each actor, over restarts.
@@ -49,6 +50,7 @@ mod flag;
 mod holds;
 mod late;
 mod leases;
+mod lineage;
 mod objects;
 mod places;
 mod tasks;
@@ -61,7 +63,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use raymesh_wire::control::{Death, ExitReason};
+use raymesh_wire::control::{Death, DeathCause, ExitReason};
 use raymesh_wire::{Block, Call, FromController, Message, ObjectId, ProcId, ToController};
 
 use departed::Departed;
@@ -102,6 +104,12 @@ pub enum Effect {
     Unneeded {
         block: Block,
     },
+    /// The host of this block is gone: is there a copy? To be answered by [`Process::copy_kept`] or
+    /// [`Process::bytes_lost`].
+    Lost {
+        object: ObjectId,
+        block: Block,
+    },
     /// An object that [`Process::await_object`] asked for has a value.
     Ready {
         object: ObjectId,
@@ -136,6 +144,7 @@ pub struct Process {
     leases: leases::Leases,
     actors: actors::Actors,
     definitions: definitions::Definitions,
+    lineage: lineage::Lineage,
     executor: executor::Executor,
     watched: HashSet<ProcId>,
     dead: Departed,
@@ -170,6 +179,7 @@ impl Process {
             leases: leases::Leases::default(),
             actors: actors::Actors::default(),
             definitions: definitions::Definitions::default(),
+            lineage: lineage::Lineage::default(),
             executor: executor::Executor::default(),
             watched: HashSet::default(),
             dead: Departed::default(),
@@ -210,6 +220,7 @@ impl Process {
             Message::Call(call) => self.accept_call(from, call, fx),
             Message::Reply(reply) => self.accept_reply(now, from, *reply, fx),
             Message::Want { object } => self.accept_want(from, object, fx),
+            Message::Lost { object, block } => self.accept_lost(from, object, block, fx),
             Message::Value { object, value, refs, places } => {
                 self.resolve(object, value, refs, from, fx);
                 self.learn_places(&places, fx);
@@ -266,6 +277,9 @@ impl Process {
     /// A process that we deal with has ended.
     fn accept_death(&mut self, now: Nanos, proc: ProcId, death: &Death, fx: &mut Vec<Effect>) {
         // News of it may be asked for late, when a successor in its mailbox is known to be dead already.
+        if death.cause == DeathCause::HostLost {
+            self.host_lost(proc.host(), fx);
+        }
         let awaited = self.watched.remove(&proc);
         if awaited || !self.is_dead(proc) {
             self.fail_leases_of(now, proc, death, fx);
@@ -288,6 +302,7 @@ impl Process {
     /// that can change counts ends with it.
     fn settle(&mut self, fx: &mut Vec<Effect>) {
         self.wake(fx);
+        self.run_due(fx);
         self.reap_doomed(fx);
         if !self.borrows.is_empty() {
             for (to, holds) in sorted(&mut self.borrows) {

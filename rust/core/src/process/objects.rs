@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use super::flag::Flag;
 use super::holds::Hold;
+use super::lineage::Origin;
 use super::{Effect, Process};
 
 /// What is known here of an object's value.
@@ -35,6 +36,8 @@ struct Entry {
     refs: Vec<ObjectId>,
     /// There may be others inside than `refs`.
     vague: bool,
+    /// Owned: whether it can be made again.
+    origin: Origin,
     /// Owned: what others hold.
     holds: SmallVec<[Hold; 1]>,
     /// Owned: processes that want the value.
@@ -62,6 +65,7 @@ impl Objects {
             value: None,
             refs: Vec::new(),
             vague: false,
+            origin: Origin::Put,
             holds: SmallVec::new(),
             wanters: SmallVec::new(),
             dependents: SmallVec::new(),
@@ -105,6 +109,50 @@ impl Objects {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.wanters.retain(|proc| *proc != wanter);
         }
+    }
+
+    pub(super) fn origin(&self, id: ObjectId) -> Origin {
+        self.entries.get(&id).map(|entry| entry.origin).unwrap_or_default()
+    }
+
+    pub(super) fn set_origin(&mut self, id: ObjectId, origin: Origin) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.origin = origin;
+        }
+    }
+
+    /// Another value of it is under way.
+    pub(super) fn expect_another(&self, id: ObjectId) {
+        if let Some(entry) = self.entries.get(&id) {
+            entry.flag.expect();
+        }
+    }
+
+    /// The value that lay in `lost` has moved to `to`.
+    pub(super) fn move_value(&mut self, id: ObjectId, lost: Block, to: Block) -> bool {
+        match self.entries.get_mut(&id).and_then(|entry| entry.value.as_mut()) {
+            Some(Value::Stored(block)) if *block == lost => {
+                *block = to;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The value that lay in `lost` is gone, if it is still the one: what was inside, and whether anybody
+    /// waits for another one.
+    pub(super) fn lose_value(&mut self, id: ObjectId, lost: Block) -> Option<(Vec<ObjectId>, bool)> {
+        let entry = self.entries.get_mut(&id)?;
+        if entry.value.as_ref().and_then(Value::block) != Some(lost) {
+            return None;
+        }
+        entry.value = None;
+        entry.vague = false;
+        // Of a borrower: its owner is asked at once.
+        entry.asked = true;
+        entry.flag.lose();
+        let waits = entry.awaited || !entry.wanters.is_empty() || !entry.dependents.is_empty();
+        Some((std::mem::take(&mut entry.refs), waits))
     }
 
     /// `owner` answers no more. Answers what it was asked for.
@@ -241,8 +289,12 @@ impl Process {
     /// has a call that will make it, or is lost.
     pub(super) fn fetch(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
         if object.owner == self.me {
-            if self.objects.value(object).is_none() && !self.tasks.submitted.contains_key(&object.seq) {
-                self.set_value(object, lost(object), Vec::new(), fx);
+            if self.objects.value(object).is_none() {
+                if self.tasks.submitted.contains_key(&object.seq) {
+                    self.objects.expect_another(object);
+                } else {
+                    self.make_again(object, fx);
+                }
             }
             return;
         }
@@ -399,6 +451,10 @@ impl Process {
             self.forget_actor(actor, fx);
         }
         if object.owner == self.me {
+            self.free_unreached(object, fx);
+            if self.keeps_call(object) {
+                self.lineage_unneeded(object, fx);
+            }
             if let Some(actor) = self.actors.of_handle(object) {
                 self.handles_are_gone(actor, fx);
             }
@@ -474,7 +530,7 @@ impl Process {
     }
 }
 
-fn lost(object: ObjectId) -> Value {
+pub(super) fn lost(object: ObjectId) -> Value {
     let text = format!(
         "this object ({object:?}) is not known to its owner any more: nobody held a reference that the \
          owner knew of\nhint: references that travel as bytes made by hand are not counted; pass them in \

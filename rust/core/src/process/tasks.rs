@@ -47,10 +47,24 @@ pub(super) struct Submitted {
     pub(super) retries_left: i32,
     /// Arguments without a value yet.
     pub(super) missing: u32,
-    /// The call has the values of its arguments.
-    filled: bool,
+    /// The call has the values that its arguments had after so many losses, and one; 0: it has none yet.
+    pub(super) filled: u32,
+    /// Some of its results may be there: of an earlier run.
+    pub(super) again: bool,
     /// What the caller holds besides the arguments until the reply: the handle of the actor it calls.
     pub(super) handle: Option<ObjectId>,
+}
+
+impl Submitted {
+    /// A call that had ended, and is to run again.
+    pub(super) const fn again(
+        call: Arc<Call>,
+        route: Route,
+        retries_left: i32,
+        handle: Option<ObjectId>,
+    ) -> Self {
+        Self { call, route, retries_left, missing: 0, filled: 0, again: true, handle }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,8 +157,8 @@ impl Process {
             Route::Actor(actor) => self.hold_handle(actor),
             Route::Shape(_) => None,
         };
-        let (call, filled) = (Arc::new(call), false);
-        let record = Submitted { call, route, retries_left: retries, missing, filled, handle };
+        let (call, filled, again) = (Arc::new(call), 0, false);
+        let record = Submitted { call, route, retries_left: retries, missing, filled, again, handle };
         self.tasks.submitted.insert(task.seq, record);
         if let Some(error) = failed {
             self.fail_call(task.seq, error, fx);
@@ -193,8 +207,17 @@ impl Process {
         let Some(record) = self.tasks.submitted.get_mut(&seq) else { return };
         let call = Arc::make_mut(&mut record.call);
         adjust(call);
-        if std::mem::replace(&mut record.filled, true) {
+        let now = self.lineage.losses + 1;
+        let before = std::mem::replace(&mut record.filled, now);
+        if before == now {
             return;
+        }
+        let mut stale = Vec::new();
+        if before != 0 && !call.deps.is_empty() {
+            // Something was lost since then, and may have been an argument.
+            let inside: usize = call.dep_refs.iter().map(|count| *count as usize).sum();
+            stale = call.refs.split_off(call.refs.len().saturating_sub(inside));
+            call.dep_refs.clear();
         }
         let mut inner = Vec::new();
         for (object, value) in &mut call.deps {
@@ -210,6 +233,9 @@ impl Process {
         call.places = self.objects.places(&call.refs);
         for object in inner {
             self.hold(object);
+        }
+        for object in stale {
+            self.unhold(object);
         }
     }
 
@@ -252,22 +278,42 @@ impl Process {
     /// The call's results are there: hands them out and lets go of the arguments.
     fn complete(&mut self, seq: u64, returns: Vec<Return>, from: ProcId, fx: &mut Vec<Effect>) {
         let Some(record) = self.tasks.submitted.remove(&seq) else { return };
-        let mut index = 0;
+        let (mut index, mut at_risk) = (0, false);
         for item in returns {
             index += 1;
-            self.resolve(record.call.task.object(index), item.value, item.refs, from, fx);
+            let object = record.call.task.object(index);
+            if record.again && self.objects.value(object).is_some() {
+                // This one was not lost.
+                self.discard(vec![item], from, fx);
+                continue;
+            }
+            let risk = self.is_at_risk(&item.value).then(|| item.value.clone());
+            self.resolve(object, item.value, item.refs, from, fx);
+            if let Some(value) = risk {
+                at_risk = true;
+                self.note_at_risk(object, &value, Self::origin_of(&record), fx);
+            }
         }
         for missing in index + 1..=record.call.num_returns {
             let text = format!("the worker sent {index} results, {} were declared", record.call.num_returns);
             let error = Value::Error(ErrorValue::text(ErrorKind::System, text));
             self.set_value(record.call.task.object(missing), error, Vec::new(), fx);
         }
+        if let Some(handle) = record.handle {
+            self.unhold(handle);
+        }
+        let may_be_kept = (at_risk || record.again) && record.retries_left != 0;
+        let record = if may_be_kept {
+            match self.keep_call(record, fx) {
+                Ok(()) => return,
+                Err(record) => record,
+            }
+        } else {
+            record
+        };
         self.let_go(&record.call);
         if let CallTarget::Function { function, .. } = record.call.target {
             self.undefine(function, fx);
-        }
-        if let Some(handle) = record.handle {
-            self.unhold(handle);
         }
     }
 
@@ -282,10 +328,14 @@ impl Process {
     }
 
     fn let_go(&mut self, call: &Call) {
-        for (object, _) in &call.deps {
-            self.unhold(*object);
+        self.let_go_of_references(call);
+        if let Some(object) = call.args_object {
+            self.unhold(object);
         }
-        for object in call.refs.iter().chain(&call.args_object) {
+    }
+
+    pub(super) fn let_go_of_references(&mut self, call: &Call) {
+        for object in call.deps.iter().map(|(object, _)| object).chain(&call.refs) {
             self.unhold(*object);
         }
     }

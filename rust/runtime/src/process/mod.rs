@@ -10,6 +10,7 @@
 //! One lock guards the core. Mail is sent under it, so that messages leave in the order in which the
 //! core decided; sending never blocks.
 
+mod config;
 mod copies;
 mod followers;
 mod helper;
@@ -28,8 +29,8 @@ use raymesh_core::process::{Effect, Flag, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
 use raymesh_wire::{
-    ActorId, Block, FromController, JobId, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId, decode,
-    encode,
+    ActorId, Block, FromController, JobId, LeaseId, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId,
+    decode, encode,
 };
 
 use crate::clock::Clock;
@@ -149,6 +150,9 @@ impl Proc {
             actor_start: Mutex::new(None),
             on_runnable: Mutex::new(None),
         });
+        if let Some(bytes) = config::max_lineage_bytes() {
+            proc.with_core(|core, _, fx| core.limit_lineage(bytes, fx));
+        }
         helper::spawn(&proc)?;
         Ok(proc)
     }
@@ -358,6 +362,7 @@ impl Proc {
                         self.free_block(state, copy);
                     }
                 }
+                Effect::Lost { object, block } => self.lost(state, object, block),
                 Effect::Free { block } => self.free_block(state, block),
                 Effect::Answer(answer) => self.answered(state, *answer),
                 // It holds or owns something yet: not idle after all.
@@ -377,6 +382,16 @@ impl Proc {
         }
         if state.effects.is_empty() {
             state.effects = effects;
+        }
+    }
+
+    /// The host of a block is gone. A copy in this process's memory is as good.
+    fn lost(&self, state: &mut State, object: ObjectId, block: Block) {
+        let copy = self.copies.lock().take(&block);
+        match copy {
+            Some(copy) if state.core.copy_kept(object, block, copy) => {}
+            Some(copy) => self.free_block(state, copy),
+            None => state.core.bytes_lost(object, block, &mut state.effects),
         }
     }
 
@@ -445,6 +460,12 @@ impl Proc {
     pub fn finish(&self, task: TaskId, status: ReplyStatus, exec_us: u32, returns: Vec<Return>) {
         self.with_core(|core, _, fx| core.finish(task, status, exec_us, returns, fx));
         self.endpoint.end_call(task);
+    }
+
+    /// The call cannot run, for want of an argument whose bytes are gone: its caller will send it again.
+    pub fn give_back_call(&self, call: (TaskId, LeaseId), lost: (ObjectId, Block)) {
+        self.with_core(|core, _, fx| core.give_back_call(call, lost, fx));
+        self.endpoint.end_call(call.0);
     }
 
     /// Notes what this process's output is shown under.

@@ -190,10 +190,10 @@ impl Proc {
     /// Waits until `count` of `flags` are ready.
     pub fn wait_some(&self, waiting: Waiting<'_>, flags: &[Arc<Flag>], count: usize) -> Waited {
         self.fetch_all(flags);
-        self.wait_until(waiting, |_| {
+        self.wait_until(waiting, |proc| {
             let mut ready = 0;
             flags.iter().any(|flag| {
-                ready += usize::from(flag.is_ready());
+                ready += usize::from(proc.is_ready(flag));
                 ready >= count
             })
         })
@@ -223,13 +223,23 @@ impl Proc {
 
     /// Asks the owners of borrowed objects for their values.
     pub fn fetch_all(&self, flags: &[Arc<Flag>]) {
-        if flags.iter().any(|flag| flag.id().owner != self.me && !flag.is_ready()) {
+        if flags.iter().any(|flag| flag.is_lost() || flag.id().owner != self.me && !flag.is_ready()) {
             self.with_core(|core, _, fx| {
                 for flag in flags.iter().filter(|flag| !flag.is_ready()) {
                     core.want(flag.id(), fx);
                 }
             });
         }
+    }
+
+    /// Whether the object has its value. One that was lost is asked for again: it may have had it when the wait
+    /// began.
+    #[must_use]
+    pub fn is_ready(&self, flag: &Flag) -> bool {
+        if flag.is_lost() {
+            self.with_core(|core, _, fx| core.want(flag.id(), fx));
+        }
+        flag.is_ready()
     }
 
     /// Wakes a waiting thread of this process to look at its condition again.

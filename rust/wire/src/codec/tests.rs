@@ -20,6 +20,8 @@ const fn expected(kind: ErrorKind) -> u8 {
         ErrorKind::PendingCallsLimit => 11,
         ErrorKind::System => 12,
         ErrorKind::Argument => 13,
+        ErrorKind::NodeDied => 14,
+        ErrorKind::Unrebuildable => 15,
     }
 }
 

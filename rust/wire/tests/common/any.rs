@@ -79,7 +79,7 @@ fn function() -> impl Strategy<Value = FunctionId> {
 }
 
 /// Every kind of error.
-pub const ERRORS: [ErrorKind; 14] = [
+pub const ERRORS: [ErrorKind; 16] = [
     ErrorKind::Task,
     ErrorKind::ActorInit,
     ErrorKind::WorkerCrashed,
@@ -94,6 +94,8 @@ pub const ERRORS: [ErrorKind; 14] = [
     ErrorKind::PendingCallsLimit,
     ErrorKind::System,
     ErrorKind::Argument,
+    ErrorKind::NodeDied,
+    ErrorKind::Unrebuildable,
 ];
 
 fn error() -> impl Strategy<Value = ErrorValue> {
@@ -404,6 +406,7 @@ pub fn message() -> impl Strategy<Value = Message> {
     let objects =
         prop_oneof![
             object().prop_map(|object| Message::Want { object }),
+            (object(), block()).prop_map(|(object, block)| Message::Lost { object, block }),
             (object(), value(), objects(), places())
                 .prop_map(|(object, value, refs, places)| Message::Value { object, value, refs, places }),
             vec((object(), proc()), FEW).prop_map(|holds| Message::Borrow { holds }),

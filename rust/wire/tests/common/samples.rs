@@ -14,6 +14,7 @@ pub fn kind(message: &Message) -> &'static str {
         },
         Message::Reply(_) => "reply",
         Message::Want { .. } => "want",
+        Message::Lost { .. } => "lost",
         Message::Value { .. } => "value",
         Message::Borrow { .. } => "borrow",
         Message::Release { .. } => "release",
@@ -85,7 +86,7 @@ pub fn kind(message: &Message) -> &'static str {
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 62 + super::between::KINDS;
+pub const KINDS: usize = 63 + super::between::KINDS;
 
 const OWNER: ProcId = ProcId::new(HostId(1), 2, 3);
 const OTHER: ProcId = ProcId::new(HostId(0x0102_0304), 0x3_ffff, 0x3fff);
@@ -197,6 +198,7 @@ pub fn samples() -> Vec<Message> {
             places: vec![place(1)],
         })),
         Message::Want { object: object(1) },
+        Message::Lost { object: object(1), block: block() },
         Message::Value {
             object: object(1),
             value: Value::Error(error()),

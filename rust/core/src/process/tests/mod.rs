@@ -15,6 +15,7 @@ mod fake;
 mod handles;
 mod leases;
 mod legacies;
+mod lineage;
 mod names;
 mod net;
 mod objects;

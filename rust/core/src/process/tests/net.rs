@@ -70,8 +70,15 @@ impl Net {
         let mut effects = Vec::new();
         let process = self.procs.get_mut(&id).unwrap_or_else(|| panic!("{id:?} is dead"));
         let result = act(process, self.now, &mut effects);
+        self.carry_out(id, effects);
+        result
+    }
+
+    fn carry_out(&mut self, id: ProcId, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
+                // Nobody has a copy.
+                Effect::Lost { object, block } => self.lose(id, object, block),
                 Effect::Send { to, message }
                 | Effect::SendAfter { to, message, .. }
                 | Effect::SendLast { to, message } => {
@@ -86,7 +93,16 @@ impl Net {
                 Effect::Exit { reason } => self.exits.push((id, reason)),
             }
         }
-        result
+    }
+
+    /// A process finds that the bytes of an object are nowhere any more.
+    pub fn lose(&mut self, id: ProcId, object: ObjectId, block: Block) {
+        self.ready.remove(&(id, object));
+        let mut effects = Vec::new();
+        if let Some(process) = self.procs.get_mut(&id) {
+            process.bytes_lost(object, block, &mut effects);
+        }
+        self.carry_out(id, effects);
     }
 
     pub fn send(&mut self, from: ProcId, to: ProcId, message: Message) {
@@ -213,7 +229,7 @@ impl Net {
     }
 
     /// Workers that became actors run their constructors.
-    fn start_actors(&mut self) {
+    pub fn start_actors(&mut self) {
         for (worker, spec) in self.controller.take_starts() {
             if self.procs.contains_key(&worker) {
                 self.with(worker, |process, _, fx| process.hold_arguments(&spec, fx));
@@ -252,6 +268,27 @@ impl Net {
         self.execute(out);
         self.start_actors();
         self.run();
+    }
+
+    /// A host is gone with its processes and its memory, and all that follows.
+    pub fn lose_host(&mut self, host: HostId) {
+        let death = Death::from(DeathCause::HostLost);
+        self.blocks.retain(|block, _| block.host() != host);
+        self.estates.host_lost(host);
+        let of_host = |id: &ProcId| id.host() == host;
+        let gone: Vec<ProcId> = self.procs.keys().copied().filter(of_host).collect();
+        self.procs.retain(|id, _| !of_host(id));
+        for id in gone.into_iter().chain([ProcId::agent(host)]) {
+            for (to, message) in self.controller.died(id, &death) {
+                self.tell(to, message);
+            }
+            let mut out = Vec::new();
+            self.estates.died(id, true, self.now, &mut out);
+            self.execute(out);
+        }
+        self.start_actors();
+        self.run();
+        self.mourn();
     }
 
     /// Time passes, and what is due is done.
