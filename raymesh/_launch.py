@@ -38,9 +38,14 @@ def launch(
     labels: Mapping[str, str] | None = None,
     object_store_memory: int | None = None,
     node_name: str = "",
+    journal: str | None = None,
+    patience: float = 60.0,
     attached: bool = False,
 ) -> Launched:
     """Starts a host that joins the cluster of the string `join`, or a head if there is none.
+
+    A head keeps what it needs to be started again in the folder `journal` ("none": nothing; by default, beside
+    the addresses of this user's hosts). The others wait `patience` seconds for it, should it die.
 
     Without `listen` a head is reached from this machine only, and others where the head sees them.
 
@@ -57,6 +62,7 @@ def launch(
         ip_address=listen or _loopback(join),
         head=join is None,
     )
+    journals = _journals(journal)
     wanted = {
         "resources": offers.resources,
         "object_store_memory": offers.object_store_memory,
@@ -65,6 +71,8 @@ def launch(
         "listen": listen,
         "port": port,
         "join": join,
+        "journals": journals,
+        "patience": patience if journals else 0.0,
     }
     log = _address.new_log()
     with log.open("a", encoding="utf-8") as errors:
@@ -103,6 +111,12 @@ def launch(
         log.unlink(missing_ok=True)
         raise _KINDS.get(answer["kind"], RuntimeError)(answer["error"])
     return Launched(process, answer["pid"], answer["join"], answer["address"], log)
+
+
+def _journals(journal: str | None) -> str | None:
+    if journal == "none":
+        return None
+    return str(Path(journal).resolve() if journal else _address.folder())
 
 
 def _loopback(join: str | None) -> str | None:

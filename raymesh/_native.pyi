@@ -81,8 +81,9 @@ class Host:
     """A host of a cluster without a driver: its head, or one that joins the head that ``join`` names.
 
     ``listen`` is an IP; without it a head is reached from this machine only, and others where the head sees
-    them. Raises ConnectionError if the head cannot be joined, ValueError for an
-    address or a join string that is none.
+    them. A head keeps a journal in a folder of its port in ``journals``, and goes on from one that is there;
+    others wait ``patience`` seconds for it when it is gone. Raises ConnectionError if the head cannot
+    be joined, ValueError for an address or a join string that is none.
     """
 
     def __new__(
@@ -95,6 +96,8 @@ class Host:
         listen: str | None,
         port: int,
         join: str | None,
+        journals: str | None,
+        patience: float,
     ) -> Host: ...
     def join_string(self) -> str | None: ...
     def address(self) -> str: ...

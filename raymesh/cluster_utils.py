@@ -12,7 +12,17 @@ from typing import Any
 from raymesh import _address
 from raymesh._launch import Launched, launch
 
-_OPTIONS = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "node_name")
+_OPTIONS = (
+    "num_cpus",
+    "num_gpus",
+    "resources",
+    "labels",
+    "object_store_memory",
+    "node_name",
+    "port",
+    "journal",
+    "patience",
+)
 _IGNORED = ("include_dashboard", "dashboard_port", "_system_config", "enable_object_reconstruction")
 
 
@@ -105,7 +115,9 @@ class Cluster:
         """Starts one more host; the first one is the head.
 
         Takes `num_cpus`, `num_gpus`, `resources`, `labels`, `object_store_memory` (bytes) and `node_name`.
-        Without `num_cpus` it has one CPU. The host has joined when this returns, whatever `wait` says.
+        Without `num_cpus` it has one CPU. A head that has a `port` and a folder for its `journal` can be
+        started again, after `remove_node(head, allow_graceful=False)`, with the same ones: the others wait for it
+        for `patience` seconds. The host has joined when this returns, whatever `wait` says.
         """
         unknown = [name for name in node_args if name not in _OPTIONS and name not in _IGNORED]
         if unknown:
@@ -116,6 +128,7 @@ class Cluster:
         options.setdefault("num_cpus", 1)
         options.setdefault("num_gpus", 0)
         options.setdefault("object_store_memory", 150 * 1024 * 1024)
+        options.setdefault("journal", "none")
         join = None if self.head_node is None else self.address
         node = ClusterNode(launch(join=join, **options), head=join is None)
         if join is None:

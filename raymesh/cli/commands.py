@@ -62,6 +62,18 @@ def doctor() -> None:
 @click.option("--labels", default="{}", help="Labels, as JSON: values by name.")
 @click.option("--object-store-memory", type=int, help="Bytes.  [default: 30% of the free memory]")
 @click.option("--node-name", default="", help="Shown to people.  [default: the machine's name]")
+@click.option(
+    "--journal",
+    help="Folder where a head keeps what it needs to be started again, on the same port; none: nothing."
+    "  [default: a folder of this user]",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="Seconds that the others wait for a head that has died.",
+)
 @click.option("--block", is_flag=True, help="Stay until the host ends.")
 def start(head: bool, address: str | None, resources: str, labels: str, **options: Any) -> None:
     """Start a host of a cluster on this machine."""

@@ -199,6 +199,17 @@ impl Hub {
         self.patience = Nanos::try_from(patience.as_nanos()).unwrap_or(Nanos::MAX);
     }
 
+    /// How long a head that does not answer is waited for.
+    #[must_use]
+    pub const fn patience_with_head(&self) -> Duration {
+        Duration::from_nanos(self.patience)
+    }
+
+    /// Hosts that are known and were not declared dead.
+    pub fn living(&self) -> impl Iterator<Item = HostId> {
+        self.links.iter().filter(|(_, link)| !link.peer.is_dead()).map(|(host, _)| *host)
+    }
+
     /// A host of the cluster, and where it listens (None: it cannot be dialed).
     pub fn know(&mut self, host: HostId, address: Option<SocketAddr>) {
         let is_head = self.head == Some(host);

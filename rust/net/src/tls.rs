@@ -60,6 +60,18 @@ impl Identity {
         Ok(Self { certificate: made.cert.der().clone(), key })
     }
 
+    /// From what [`Self::to_der`] gave.
+    #[must_use]
+    pub fn from_der(certificate: Vec<u8>, key: Vec<u8>) -> Self {
+        Self { certificate: certificate.into(), key: key.into() }
+    }
+
+    /// The certificate and the key (PKCS #8), to be kept as a secret.
+    #[must_use]
+    pub fn to_der(&self) -> (Vec<u8>, Vec<u8>) {
+        (self.certificate.to_vec(), self.key.secret_pkcs8_der().to_vec())
+    }
+
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use raymesh_net::ask::resolve;
 use raymesh_net::tls::Identity;
 use raymesh_net::{JoinString, Target, Timing, Token};
 use raymesh_runtime::StartError;
-use raymesh_runtime::agent::{Agent, AgentConfig, Head, Member, OutputReader, Role};
+use raymesh_runtime::agent::{Agent, AgentConfig, Head, Member, OutputReader, Role, Secret};
 
 use crate::session::{self, resource_set};
 
@@ -29,7 +30,9 @@ impl Host {
     /// Starts a head that listens, or joins the one that `join` names.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python class")]
-    #[pyo3(signature = (*, resources, object_store_memory, labels, host_name, listen, port, join))]
+    #[pyo3(signature = (
+        *, resources, object_store_memory, labels, host_name, listen, port, join, journals, patience
+    ))]
     fn new(
         py: Python<'_>,
         resources: BTreeMap<String, f64>,
@@ -39,18 +42,24 @@ impl Host {
         listen: Option<&str>,
         port: u16,
         join: Option<&str>,
+        journals: Option<PathBuf>,
+        patience: f64,
     ) -> PyResult<Self> {
         let listen = listen.map(str::parse::<IpAddr>).transpose().map_err(|_| {
             PyValueError::new_err(
                 "what --listen names is no address to listen on: give an IP of this machine",
             )
         })?;
-        let (role, print) = match join {
-            Some(join) => (Role::Member(member(join, listen, port)?), None),
+        let role = match join {
+            Some(join) => Role::Member(member(join, listen, port)?),
             None => {
-                let listen = listen.unwrap_or(Ipv4Addr::LOCALHOST.into());
-                let (head, print) = head(SocketAddr::new(listen, port))?;
-                (Role::Head(head), Some(print))
+                let listen = SocketAddr::new(listen.unwrap_or(Ipv4Addr::LOCALHOST.into()), port);
+                let patience = Duration::try_from_secs_f64(patience).map_err(|_| {
+                    PyValueError::new_err(
+                        "how long a lost head is waited for is a number of seconds, 0 or more",
+                    )
+                })?;
+                Role::Head(Head { journals, patience, ..head(listen)? })
             }
         };
         let sys = py.import("sys")?;
@@ -68,8 +77,8 @@ impl Host {
         };
         let agent = py.detach(|| Agent::start(config)).map_err(not_started)?;
         let output = agent.output();
-        let join = match (print, agent.address()) {
-            (Some((token, fingerprint)), Some(address)) => {
+        let join = match (agent.secret().cloned(), agent.address()) {
+            (Some(Secret { token, fingerprint: Some(fingerprint) }), Some(address)) => {
                 Some(JoinString { host: address.ip().to_string(), port: address.port(), token, fingerprint })
             }
             _ => None,
@@ -100,14 +109,13 @@ impl Host {
     }
 }
 
-type Print = (Token, raymesh_net::tls::Fingerprint);
-
-fn head(listen: SocketAddr) -> PyResult<(Head, Print)> {
+/// The head of a new cluster.
+fn head(listen: SocketAddr) -> PyResult<Head> {
     let failed = |error: raymesh_net::JoinError| PyRuntimeError::new_err(error.to_string());
     let token = Token::generate().map_err(failed)?;
-    let identity = Identity::generate().map_err(failed)?;
-    let print = (token.clone(), identity.fingerprint());
-    Ok((Head { listen, token, identity: Some(Arc::new(identity)), timing: Timing::default() }, print))
+    let identity = Some(Arc::new(Identity::generate().map_err(failed)?));
+    let (timing, journals, patience) = (Timing::default(), None, Duration::ZERO);
+    Ok(Head { listen, token, identity, timing, journals, patience })
 }
 
 /// The address of this machine as the other one sees it. Sends nothing.

@@ -51,7 +51,7 @@ pub(crate) fn run_worker(
     endpoint.set_agent_eventfd(inherited(agent_eventfd)?);
     raymesh_runtime::life::end_with(inherited(driver_pidfd)?)
         .map_err(|e| os_error("a worker cannot watch its driver", &e))?;
-    let proc = Proc::with_endpoint(Arc::clone(&segment), endpoint, me, segment.controller())
+    let proc = Proc::with_endpoint(Arc::clone(&segment), endpoint, me, ProcId::CONTROLLER)
         .map_err(|e| os_error("a worker cannot start its helper thread", &e))?;
     session::install_worker(Arc::clone(&proc), namespace, session_name);
     proc.on_notice(Box::new(|text| {

@@ -2,21 +2,28 @@
 
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since the clock was made; never goes back.
+/// Nanoseconds, from zero or where another clock was; never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
+    ahead: u64,
 }
 
 impl Clock {
     #[must_use]
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self::from(0)
+    }
+
+    /// One that goes on from there.
+    #[must_use]
+    pub fn from(now: u64) -> Self {
+        Self { start: Instant::now(), ahead: now }
     }
 
     #[must_use]
     pub fn now(&self) -> u64 {
-        nanos(self.start.elapsed())
+        self.ahead + nanos(self.start.elapsed())
     }
 }
 

@@ -88,8 +88,6 @@ pub struct Header {
     /// How many of the tokens are in use on this host.
     pub tokens: u32,
     pub arena: u64,
-    /// The host whose agent is the controller. Set before anybody else sees the segment.
-    pub head: AtomicU32,
     /// One more than the largest slot ever opened: where scans end.
     pub slots_seen: Line<AtomicU32>,
 }

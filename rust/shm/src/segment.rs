@@ -75,7 +75,6 @@ impl Segment {
         header.slots = shape.slots;
         header.tokens = tokens as u32;
         header.arena = shape.arena;
-        header.head.store(shape.host.0, Ordering::Relaxed);
         header.magic = MAGIC;
         Ok(Arc::new(Self::new(fd, map, shape, tokens)))
     }
@@ -117,17 +116,6 @@ impl Segment {
     #[must_use]
     pub fn host(&self) -> HostId {
         self.shape.host
-    }
-
-    /// Agent: the cluster's head is another host. To be said before processes attach.
-    pub fn set_head(&self, head: HostId) {
-        self.header().head.store(head.0, Ordering::Relaxed);
-    }
-
-    /// Where the controller is.
-    #[must_use]
-    pub fn controller(&self) -> ProcId {
-        ProcId::agent(HostId(self.header().head.load(Ordering::Relaxed)))
     }
 
     #[must_use]

@@ -11,10 +11,32 @@ use crate::value::Block;
 /// From one host's agent to another's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Between {
-    /// From the head: the controller's word.
-    ToHost(ToHost),
-    /// To the head: for the controller.
-    FromHost(FromHost),
+    /// To the head: for the controller. Its words to one host, and those of a host to it, are numbered:
+    /// they go on where they were when the head has been started again. `heard`: the last of the receiver's
+    /// that has arrived, as in [`Between::Heard`].
+    Up {
+        number: u64,
+        heard: u64,
+        says: Up,
+    },
+    /// From the head: the controller's.
+    Down {
+        number: u64,
+        heard: u64,
+        says: Down,
+    },
+    /// Everything up to this number has arrived, and will not be forgotten.
+    Heard {
+        number: u64,
+    },
+    /// The first word to a head, and its answer: the last number that has arrived.
+    Resume {
+        heard: u64,
+    },
+    /// From the head, after [`Between::Resume`]: all hosts that live, but for the head.
+    Roll {
+        hosts: Vec<Neighbour>,
+    },
     /// From the head: hosts that have joined, and such as are dead.
     Hosts {
         joined: Vec<Neighbour>,
@@ -62,6 +84,28 @@ pub enum Between {
     },
 }
 
+/// What a host has for the controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Up {
+    /// Of one of its processes: an encoded [`crate::Message::ToController`].
+    Of {
+        from: ProcId,
+        message: Bytes,
+    },
+    Host(FromHost),
+}
+
+/// What the controller has for a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Down {
+    /// For one of its processes: an encoded [`crate::Message::FromController`].
+    To {
+        to: ProcId,
+        message: Bytes,
+    },
+    Host(ToHost),
+}
+
 /// A line that a worker printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
@@ -93,6 +137,8 @@ pub struct JoinAnswer {
     /// Who it is from now on.
     pub host: HostId,
     pub head: HostId,
+    /// Milliseconds that hosts wait for a head that is gone.
+    pub patience_ms: u64,
     /// The others, without the head.
     pub hosts: Vec<Neighbour>,
 }

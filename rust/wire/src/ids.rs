@@ -18,7 +18,7 @@ impl ProcId {
     pub const SLOT_BITS: u32 = 14;
     /// Largest number of mailboxes on one host.
     pub const MAX_SLOTS: u32 = 1 << Self::SLOT_BITS;
-    /// Slot of a host's agent (and, on the head, of the controller).
+    /// Slot of a host's agent.
     pub const AGENT_SLOT: u32 = 0;
 
     /// The process in `slot` of `host`, in its `incarnation`-th use (18 bits).
@@ -27,6 +27,9 @@ impl ProcId {
         debug_assert!(slot < Self::MAX_SLOTS);
         Self(((host.0 as u64) << 32) | (((incarnation << Self::SLOT_BITS) | slot) as u64))
     }
+
+    /// Where messages for the controller go, on whatever host it is at present.
+    pub const CONTROLLER: Self = Self::agent(HostId(1));
 
     /// The agent of `host`.
     #[must_use]

@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use raymesh_net::tls::Identity;
+use raymesh_net::tls::{Fingerprint, Identity};
 use raymesh_net::{Target, Timing, Token};
 use raymesh_wire::ResourceSet;
 
@@ -27,6 +29,20 @@ pub struct Head {
     /// None: links are not encrypted.
     pub identity: Option<Arc<Identity>>,
     pub timing: Timing,
+    /// Where a head keeps its journal, in a directory named after the port. If the port is given and an earlier
+    /// head has left one there, this head goes on where that one was, with its token and identity. None:
+    /// the end of this head is the end of the cluster.
+    pub journals: Option<PathBuf>,
+    /// How long the others wait for a head that is gone.
+    pub patience: Duration,
+}
+
+/// What lets others join a head.
+#[derive(Clone, Debug)]
+pub struct Secret {
+    pub token: Token,
+    /// None: links are not encrypted.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 #[derive(Clone, Debug)]

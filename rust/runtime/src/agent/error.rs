@@ -1,6 +1,7 @@
 //! Why an agent did not start.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Nothing of the agent is left when it did not start.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,16 @@ pub enum StartError {
     Link(#[from] raymesh_net::LinkError),
     #[error("the head gives an answer that does not parse\nhint: install the same raymesh on all hosts")]
     Answer,
+    #[error(
+        "the journal {} cannot be used: {reason}\nhint: if another head runs, end it or start this one elsewhere \
+         (--port, --journal); if not, make room there, or remove the file to begin a new cluster", path.display()
+    )]
+    Journal { path: PathBuf, reason: String },
+    #[error(
+        "the journal {} is of {theirs}, and this is {ours}\nhint: start the head with the version that wrote it, \
+         or remove the file to begin a new cluster", path.display()
+    )]
+    ForeignJournal { path: PathBuf, theirs: String, ours: String },
     #[error("the system refuses {what}: {source}\nhint: see the limits that `ulimit -a` shows")]
     System { what: &'static str, source: io::Error },
 }

@@ -1,16 +1,22 @@
 //! How a host comes to its place in a cluster.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
+use raymesh_core::controller::Controller;
 use raymesh_net::hello::Purpose;
 use raymesh_net::hub::{ConnId, listen};
-use raymesh_net::{Hub, HubConfig, ask};
+use raymesh_net::tls::Identity;
+use raymesh_net::{Hub, HubConfig, Token, ask};
 use raymesh_wire::HostId;
 use raymesh_wire::between::{Between, JoinAnswer, JoinRequest, Neighbour};
+use serde::{Deserialize, Serialize};
 
-use super::config::{Head, Member, Role};
+use super::config::{Head, Member, Role, Secret};
+use super::headship::{self, Headship, Resumed};
+use super::journal;
 use super::links::Links;
 use super::run::Runner;
 use super::{FIRST_HOST, StartError};
@@ -18,29 +24,84 @@ use super::{FIRST_HOST, StartError};
 /// How long a head may take to let a host in.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Takes up the role: who this host is, and its links, if there are others.
-pub fn take_up(role: &Role) -> Result<(HostId, Option<Links>), StartError> {
+/// How long hosts that an earlier head knew have to come to a new one.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Where a host stands when it begins.
+#[derive(Debug)]
+pub struct Place {
+    pub host: HostId,
+    /// None: there are no others.
+    pub links: Option<Links>,
+    /// As an earlier head had left it, and the time there.
+    pub controller: Controller,
+    pub now: u64,
+}
+
+/// Takes up the role: who this host is, and its links, if there are others. `wake`: signalled when there is
+/// something in the journal.
+pub fn take_up(role: &Role, wake: &OwnedFd) -> Result<Place, StartError> {
     match role {
-        Role::Alone => Ok((FIRST_HOST, None)),
-        Role::Head(head) => {
-            let hub = Hub::new(hub_config(FIRST_HOST, head)?)?;
-            Ok((FIRST_HOST, Some(Links::new(hub, FIRST_HOST, FIRST_HOST)?)))
-        }
+        Role::Alone => Ok(Place { host: FIRST_HOST, links: None, controller: Controller::new(), now: 0 }),
+        Role::Head(head) => lead(head, wake),
         Role::Member(member) => join(member),
     }
 }
 
-fn hub_config(me: HostId, head: &Head) -> Result<HubConfig, StartError> {
-    Ok(HubConfig {
-        me,
-        token: head.token.clone(),
-        identity: head.identity.clone(),
-        listener: listen(head.listen)?,
-        timing: head.timing,
-    })
+/// What a head keeps of its cluster beside what happens in it.
+#[derive(Serialize, Deserialize)]
+struct About {
+    token: [u8; Token::LEN],
+    identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-fn join(member: &Member) -> Result<(HostId, Option<Links>), StartError> {
+fn lead(config: &Head, wake: &OwnedFd) -> Result<Place, StartError> {
+    // Before anything is written: if the port is taken, that may be by the head whose journal it is.
+    let listener = listen(config.listen)?;
+    let port = listener.local_addr().map_err(StartError::system("an address"))?.port();
+    let directory = config.journals.as_ref().map(|journals| journals.join(format!("head-{port}")));
+    // On a port that was just free, whoever had it before is another cluster.
+    let returns = directory.as_deref().filter(|_| config.listen.port() != 0);
+    let saved = returns.map(journal::read).transpose()?.flatten();
+    let fail = |error: postcard::Error| StartError::Journal {
+        path: directory.clone().unwrap_or_default(),
+        reason: format!("what is in it does not parse ({error})"),
+    };
+    let about = match &saved {
+        Some(saved) => postcard::from_bytes(&saved.about).map_err(fail)?,
+        None => About {
+            token: *config.token.as_bytes(),
+            identity: config.identity.as_ref().map(|identity| identity.to_der()),
+        },
+    };
+    let last = saved.as_ref().map_or(0, journal::Saved::last);
+    let resumed = saved.map(|saved| Headship::resume(&saved, config.patience)).transpose().map_err(fail)?;
+    let (mut headship, controller, now, former) = match resumed {
+        Some(Resumed { headship, controller, now, former }) => (headship, controller, now, Some(former)),
+        None => (Headship::new(FIRST_HOST, config.patience), Controller::new(), 0, None),
+    };
+    let me = headship.me();
+    let token = Token::from_bytes(about.token);
+    let identity = about.identity.clone().map(|(certificate, key)| Identity::from_der(certificate, key));
+    let secret = Secret { token: token.clone(), fingerprint: identity.as_ref().map(Identity::fingerprint) };
+    let identity = identity.map(Arc::new);
+    let mut hub = Hub::new(HubConfig { me, token, identity, listener, timing: config.timing })?;
+    hub.set_head(me, config.patience);
+    for (host, address) in headship.addresses() {
+        hub.know(host, address);
+        hub.expect(host, GRACE);
+    }
+    if let Some(directory) = &directory {
+        let about = postcard::to_allocvec(&about).map_err(fail)?;
+        let wake = wake.try_clone().map_err(StartError::system("an eventfd"))?;
+        headship.keep_journal(directory, &about, last, &controller, wake)?;
+    }
+    let mut links = Links::new(hub, me, Some(headship))?;
+    (links.secret, links.former) = (Some(secret), former);
+    Ok(Place { host: me, links: Some(links), controller, now })
+}
+
+fn join(member: &Member) -> Result<Place, StartError> {
     let listener = listen(member.listen)?;
     let port = listener.local_addr().map_err(StartError::system("an address"))?.port();
     let request = postcard::to_allocvec(&JoinRequest { port }).map_err(|_| StartError::Answer)?;
@@ -51,91 +112,67 @@ fn join(member: &Member) -> Result<(HostId, Option<Links>), StartError> {
     let config =
         HubConfig { me: answer.host, token: target.token.clone(), identity, listener, timing: member.timing };
     let mut hub = Hub::new(config)?;
+    hub.set_head(answer.head, Duration::from_millis(answer.patience_ms));
     hub.know(answer.head, Some(target.address));
     for neighbour in &answer.hosts {
         hub.know(neighbour.host, neighbour.address.parse().ok());
     }
     // The head hears of this host from now on, or it is dead.
     hub.want(answer.head);
-    Ok((answer.host, Some(Links::new(hub, answer.host, answer.head)?)))
+    let links = Some(Links::new(hub, answer.head, None)?);
+    Ok(Place { host: answer.host, links, controller: Controller::new(), now: 0 })
 }
 
-fn new_identity() -> Result<std::sync::Arc<raymesh_net::tls::Identity>, StartError> {
-    let made = raymesh_net::tls::Identity::generate();
-    made.map(std::sync::Arc::new)
-        .map_err(|error| StartError::Link(raymesh_net::LinkError::Tls(error.to_string())))
-}
-
-/// The head's list of the hosts of the cluster.
-#[derive(Debug)]
-pub struct Directory {
-    hosts: BTreeMap<HostId, Option<SocketAddr>>,
-    next: u32,
-}
-
-impl Directory {
-    pub fn new(head: HostId) -> Self {
-        Self { hosts: BTreeMap::new(), next: head.0 + 1 }
-    }
-
-    fn add(&mut self, remote: IpAddr, port: u16) -> (HostId, Option<SocketAddr>) {
-        let host = HostId(self.next);
-        self.next += 1;
-        let address = (port != 0).then(|| SocketAddr::new(remote, port));
-        self.hosts.insert(host, address);
-        (host, address)
-    }
-
-    /// Whether it was there.
-    pub fn remove(&mut self, host: HostId) -> bool {
-        self.hosts.remove(&host).is_some()
-    }
-
-    pub fn hosts(&self) -> Vec<HostId> {
-        self.hosts.keys().copied().collect()
-    }
-
-    fn neighbours(&self) -> Vec<Neighbour> {
-        self.hosts.iter().map(|(host, address)| neighbour(*host, *address)).collect()
-    }
-}
-
-fn neighbour(host: HostId, address: Option<SocketAddr>) -> Neighbour {
-    Neighbour { host, address: address.map_or_else(String::new, |address| address.to_string()) }
+fn new_identity() -> Result<Arc<Identity>, StartError> {
+    let made = Identity::generate();
+    made.map(Arc::new).map_err(|error| StartError::Link(raymesh_net::LinkError::Tls(error.to_string())))
 }
 
 impl Runner {
     /// Somebody who knows the token wants something of this host.
     pub(super) fn asked(&mut self, conn: ConnId, remote: SocketAddr, purpose: Purpose) {
         let Some(links) = &mut self.links else { return };
-        match (purpose, &mut links.directory) {
+        match (purpose, &mut links.headship) {
             (Purpose::Join { .. }, _) if self.stopping => {
                 links.hub.refuse(conn, "the cluster is shutting down")
             }
-            (Purpose::Join { about }, Some(directory)) => {
-                let Ok(request) = postcard::from_bytes::<JoinRequest>(&about) else {
-                    return links.hub.refuse(conn, "the request does not parse");
-                };
-                let hosts = directory.neighbours();
-                let (host, address) = directory.add(remote.ip(), request.port);
-                links.hub.know(host, address);
-                // It is heard of from now on, or it is dead.
-                links.hub.want(host);
-                let answer = JoinAnswer { host, head: links.head(), hosts: hosts.clone() };
-                match postcard::to_allocvec(&answer) {
-                    Ok(answer) => links.hub.answer(conn, &answer),
-                    Err(_) => links.hub.refuse(conn, "there is no answer"),
+            (Purpose::Join { about }, Some(headship)) => {
+                match postcard::from_bytes::<JoinRequest>(&about) {
+                    Ok(request) => headship.admit(conn, remote.ip(), request.port),
+                    Err(_) => links.hub.refuse(conn, "the request does not parse"),
                 }
-                let joined = vec![neighbour(host, address)];
-                for other in hosts {
-                    let news = Between::Hosts { joined: joined.clone(), gone: Vec::new() };
-                    self.tell_agent(other.host, news);
-                }
+                self.do_what_is_due();
             }
             (Purpose::Join { .. }, None) => {
                 links.hub.refuse(conn, "this host is not the head: join the head")
             }
             _ => links.hub.refuse(conn, "this host cannot answer that"),
+        }
+    }
+
+    /// Lets a host in, and tells the others.
+    pub(super) fn let_in(
+        &mut self,
+        conn: ConnId,
+        host: HostId,
+        address: Option<SocketAddr>,
+        others: Vec<Neighbour>,
+    ) {
+        let Some(links) = &mut self.links else { return };
+        let Some(headship) = &links.headship else { return };
+        links.hub.know(host, address);
+        // It is heard of from now on, or it is dead.
+        links.hub.want(host);
+        let patience_ms = u64::try_from(headship.patience().as_millis()).unwrap_or(u64::MAX);
+        let told = others.iter().map(|other| other.host).collect::<Vec<_>>();
+        let answer = JoinAnswer { host, head: headship.me(), patience_ms, hosts: others };
+        match postcard::to_allocvec(&answer) {
+            Ok(answer) => links.hub.answer(conn, &answer),
+            Err(_) => links.hub.refuse(conn, "there is no answer"),
+        }
+        let joined = vec![headship::neighbour(host, address)];
+        for other in told {
+            self.tell_agent(other, Between::Hosts { joined: joined.clone(), gone: Vec::new() });
         }
     }
 }

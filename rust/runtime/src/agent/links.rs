@@ -1,6 +1,6 @@
 //! Other hosts: their messages in, this host's out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -8,11 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use raymesh_core::{controller, host};
 use raymesh_net::{Event, Hub};
-use raymesh_wire::between::{Between, Printed};
+use raymesh_wire::between::{Between, Neighbour, Printed, Up};
 use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode};
 
 use super::barriers::{Barriers, Word};
-use super::joining::Directory;
+use super::config::Secret;
+use super::headship::Headship;
+use super::line::Line;
+use super::lines::Absence;
 use super::news::News;
 use super::run::{Runner, Todo};
 use super::{OutputLine, StartError};
@@ -23,27 +26,45 @@ pub struct Links {
     pub(super) hub: Hub,
     /// The hub's, for the agent's own poll.
     fd: OwnedFd,
-    head: HostId,
+    pub(super) head: HostId,
+    /// Of the head, and how long it is waited for.
+    pub(super) patience: Duration,
+    pub(super) absence: Absence,
     /// On the head.
-    pub(super) directory: Option<Directory>,
+    pub(super) headship: Option<Headship>,
+    pub(super) secret: Option<Secret>,
+    /// The head before this one, which has died.
+    pub(super) former: Option<HostId>,
+    /// On the others: to the controller, and from it.
+    pub(super) line: Line<Up>,
+    /// Hosts that are out of reach of this one, and whether their processes have ended: for the head to decide.
+    unreachable: BTreeMap<HostId, bool>,
     pub(super) news: News,
     barriers: Barriers,
 }
 
 impl Links {
-    pub fn new(hub: Hub, me: HostId, head: HostId) -> Result<Self, StartError> {
+    /// `headship`: of the head itself.
+    pub fn new(hub: Hub, head: HostId, headship: Option<Headship>) -> Result<Self, StartError> {
         let fd = raymesh_sys::fd::from_inherited(hub.fd()).map_err(StartError::system("an epoll"))?;
-        let directory = (me == head).then(|| Directory::new(head));
-        let (news, barriers) = (News::default(), Barriers::default());
-        Ok(Self { hub, fd, head, directory, news, barriers })
+        Ok(Self {
+            patience: hub.patience_with_head(),
+            hub,
+            fd,
+            head,
+            absence: Absence::default(),
+            headship,
+            secret: None,
+            former: None,
+            line: Line::default(),
+            unreachable: BTreeMap::new(),
+            news: News::default(),
+            barriers: Barriers::default(),
+        })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-
-    pub const fn head(&self) -> HostId {
-        self.head
     }
 
     pub const fn address(&self) -> SocketAddr {
@@ -54,7 +75,7 @@ impl Links {
 impl Runner {
     /// Whether the controller is here.
     pub(super) fn hosts_controller(&self) -> bool {
-        self.segment.controller() == self.endpoint.me()
+        self.links.as_ref().is_none_or(|links| links.headship.is_some())
     }
 
     /// Another host takes up less than is sent to it: nothing more is taken from the processes here.
@@ -104,8 +125,10 @@ impl Runner {
             }
             Event::Asked { conn, remote, purpose } => self.asked(conn, remote, purpose),
             Event::Knock { host } => {
-                if !self.hosts_controller() {
-                    self.tell_agent(self.segment.controller().host(), Between::Knock { host });
+                if let Some(head) =
+                    self.links.as_ref().map(|links| links.head).filter(|_| !self.hosts_controller())
+                {
+                    self.tell_agent(head, Between::Knock { host });
                 }
             }
             Event::Dead { host, silent_for } if silent_for.is_zero() => {
@@ -115,20 +138,17 @@ impl Runner {
                 let silent_for = silent_for.as_secs_f64();
                 self.out_of_reach(host, false, &format!("nothing was heard of it for {silent_for:.1} s"));
             }
-            Event::Left { host, reason }
-                if host == self.segment.controller().host() || self.hosts_controller() =>
-            {
+            Event::Left { host, reason } if self.is_head(host) || self.hosts_controller() => {
                 self.out_of_reach(host, true, &reason);
             }
+            Event::Moved { host, to } => self.head_moved(host, to),
+            Event::Up { host } if self.is_head(host) => self.head_is_absent(false),
+            Event::Down { host, .. } if self.is_head(host) => self.head_is_absent(true),
             Event::Left { host, .. } => self.bury_host(host),
             Event::Fenced { .. } => self.lose_cluster(
                 "the head has declared this host dead: nothing was heard of it for too long".to_owned(),
             ),
-            Event::Message { .. }
-            | Event::Up { .. }
-            | Event::Down { .. }
-            | Event::Moved { .. }
-            | Event::Rejected { .. } => {}
+            Event::Message { .. } | Event::Up { .. } | Event::Down { .. } | Event::Rejected { .. } => {}
         }
     }
 
@@ -141,11 +161,16 @@ impl Runner {
             }
             return;
         }
+        self.endpoint.forward(from, to, &bytes);
+    }
+
+    fn is_head(&self, host: HostId) -> bool {
+        self.links.as_ref().is_some_and(|links| links.head == host)
+    }
+
+    /// Hands a word of the controller to its receiver.
+    pub(super) fn hear_controller(&mut self, to: ProcId, bytes: Bytes) {
         let Some(links) = &mut self.links else { return };
-        if from != self.segment.controller() {
-            self.endpoint.forward(from, to, &bytes);
-            return;
-        }
         let of_third = match decode(bytes.clone()) {
             Ok(Message::FromController(FromController::Died { proc, .. })) => {
                 let host = proc.host();
@@ -161,7 +186,7 @@ impl Runner {
             }
             None => {
                 if let Some(bytes) = links.news.pass(to, bytes) {
-                    self.endpoint.forward(from, to, &bytes);
+                    self.endpoint.forward(ProcId::CONTROLLER, to, &bytes);
                 }
             }
         }
@@ -169,7 +194,7 @@ impl Runner {
 
     fn spread(&mut self, news: Vec<(ProcId, Bytes)>) {
         for (to, bytes) in news {
-            self.endpoint.forward(self.segment.controller(), to, &bytes);
+            self.endpoint.forward(ProcId::CONTROLLER, to, &bytes);
         }
     }
 
@@ -179,12 +204,11 @@ impl Runner {
         let Some(links) = &mut self.links else { return };
         let from_head = host == links.head;
         match message {
-            Between::ToHost(message) if from_head => {
-                self.todo.push_back(Todo::Host(host::Event::FromController(message)));
-            }
-            Between::FromHost(message) if links.directory.is_some() => {
-                self.todo.push_back(Todo::Controller(controller::Event::FromHost { host, message }));
-            }
+            Between::Up { number, heard, says } => self.hear_up(host, number, heard, says),
+            Between::Down { number, heard, says } if from_head => self.hear_down(number, heard, says),
+            Between::Heard { number } => self.hear_heard(host, number),
+            Between::Resume { heard } => self.hear_resume(host, heard),
+            Between::Roll { hosts } if from_head => self.call_roll(hosts),
             Between::Hosts { joined, gone } if from_head => {
                 for neighbour in joined {
                     links.hub.know(neighbour.host, neighbour.address.parse().ok());
@@ -193,7 +217,7 @@ impl Runner {
                     self.bury_host(host);
                 }
             }
-            Between::Knock { host: wanted } if links.directory.is_some() => {
+            Between::Knock { host: wanted } if links.headship.is_some() => {
                 self.tell_agent(wanted, Between::Wanted { by: host });
             }
             Between::Wanted { by } if from_head => links.hub.want(by),
@@ -221,14 +245,16 @@ impl Runner {
 
     /// Nothing is heard of the host any more.
     fn out_of_reach(&mut self, host: HostId, ended: bool, why: &str) {
-        let Some(links) = &self.links else { return };
-        if links.directory.is_some() {
+        let Some(links) = &mut self.links else { return };
+        let head = links.head;
+        if links.headship.is_some() {
             self.lose_host(host);
-        } else if host == links.head {
+        } else if host == head {
             self.lose_cluster(format!("the head of the cluster is gone: {why}"));
         } else {
+            links.unreachable.insert(host, ended);
             self.bury_host(host);
-            self.tell_agent(self.segment.controller().host(), Between::Unreachable { host, ended });
+            self.tell_agent(head, Between::Unreachable { host, ended });
         }
     }
 
@@ -237,20 +263,44 @@ impl Runner {
         self.stopping = true;
     }
 
-    /// The head decides that the host is dead, and tells everyone.
+    /// The head decides that the host is dead.
     fn lose_host(&mut self, host: HostId) {
-        let Some(directory) = self.links.as_mut().and_then(|links| links.directory.as_mut()) else { return };
-        if !directory.remove(host) {
+        let Some(headship) = self.links.as_ref().and_then(|links| links.headship.as_ref()) else { return };
+        if !headship.knows(host) {
             return;
         }
-        for other in directory.hosts() {
-            self.tell_agent(other, Between::Hosts { joined: Vec::new(), gone: vec![host] });
-        }
         self.bury_host(host);
-        self.todo.push_back(Todo::Controller(controller::Event::HostLost { host }));
+        self.todo.push_back(Todo::Controller { event: controller::Event::HostLost { host }, via: None });
     }
 
-    fn bury_host(&mut self, host: HostId) {
+    /// The head tells everyone of that.
+    pub(super) fn host_gone(&mut self, host: HostId) {
+        let Some(headship) = self.links.as_ref().and_then(|links| links.headship.as_ref()) else { return };
+        for other in headship.hosts() {
+            self.tell_agent(other, Between::Hosts { joined: Vec::new(), gone: vec![host] });
+        }
+    }
+
+    /// A head that was started again says who lives.
+    fn call_roll(&mut self, hosts: Vec<Neighbour>) {
+        let Some(links) = &mut self.links else { return };
+        let head = links.head;
+        let named: BTreeSet<HostId> = hosts.iter().map(|neighbour| neighbour.host).chain([head]).collect();
+        for neighbour in hosts.into_iter().filter(|neighbour| neighbour.host != self.segment.host()) {
+            links.hub.know(neighbour.host, neighbour.address.parse().ok());
+        }
+        links.unreachable.retain(|host, _| named.contains(host));
+        let unreachable = links.unreachable.clone();
+        let missing: Vec<HostId> = links.hub.living().filter(|host| !named.contains(host)).collect();
+        for host in missing {
+            self.bury_host(host);
+        }
+        for (host, ended) in unreachable {
+            self.tell_agent(head, Between::Unreachable { host, ended });
+        }
+    }
+
+    pub(super) fn bury_host(&mut self, host: HostId) {
         let Some(links) = &mut self.links else { return };
         links.hub.declare_dead(host);
         let news = links.news.gone(host);
@@ -284,7 +334,7 @@ impl Runner {
 
     fn say_to_head(&mut self, word: Word) {
         match word {
-            Word::Of { from, bytes } => self.send_far(from, self.segment.controller(), bytes),
+            Word::Of { from, bytes } => self.pass_up(from, bytes),
             Word::Heard(proc) => self.todo.push_back(Todo::Host(host::Event::Heard { proc })),
         }
     }
@@ -330,6 +380,9 @@ impl Runner {
     pub(super) fn leave(&mut self) {
         if let Some(links) = &mut self.links {
             links.hub.leave("shut down");
+            if let Some(headship) = &mut links.headship {
+                headship.end_journal();
+            }
         }
     }
 }

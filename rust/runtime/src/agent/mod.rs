@@ -11,6 +11,8 @@
 //! - [`sweep`]: ending what workers leave behind when their zygote was killed.
 //! - [`links`]: other hosts. [`joining`]: how hosts come together. [`news`], [`barriers`]: the order of what
 //!   they say.
+//! - [`headship`]: what only the head has. [`lines`], [`line`]: its words to the hosts and theirs to it.
+//!   [`journal`]: what a head that is started again goes on from.
 //! - [`pulls`]: copies of other hosts' blocks.
 //! - [`memory`]: extents of the object arena, also of the dead.
 //! - [`streams`], [`output`]: what workers print.
@@ -20,8 +22,12 @@ mod barriers;
 mod config;
 mod end;
 mod error;
+mod headship;
 mod joining;
+mod journal;
 mod limits;
+mod line;
+mod lines;
 mod links;
 mod memory;
 mod news;
@@ -49,7 +55,7 @@ use raymesh_shm::{Segment, Shape};
 use raymesh_sys::fd::{eventfd, eventfd_signal};
 use raymesh_wire::{HostId, ProcId};
 
-pub use config::{AgentConfig, Head, Member, Role};
+pub use config::{AgentConfig, Head, Member, Role, Secret};
 pub use error::StartError;
 pub use output::{OutputLine, OutputReader};
 
@@ -79,6 +85,7 @@ pub struct Agent {
     /// The process that started it.
     pid: u32,
     address: Option<SocketAddr>,
+    secret: Option<Secret>,
     on_lost: Arc<Mutex<Hook>>,
 }
 
@@ -118,16 +125,14 @@ impl Agent {
     /// # Errors
     /// When the system refuses something; nothing is left behind then.
     pub fn start(config: AgentConfig) -> Result<Self, StartError> {
-        let (host, links) = joining::take_up(&config.role)?;
+        let new_eventfd = || eventfd().map(Arc::new).map_err(StartError::system("an eventfd"));
+        let (event, wake) = (new_eventfd()?, new_eventfd()?);
+        let joining::Place { host, links, controller, now } = joining::take_up(&config.role, &wake)?;
         let shape = Shape { host, slots: SLOTS, arena: config.store_bytes };
         let segment = Segment::create(shape)
             .map_err(|source| StartError::Memory { bytes: config.store_bytes, source })?;
         let address = links.as_ref().map(|links| links.address());
-        if let Some(links) = &links {
-            segment.set_head(links.head());
-        }
-        let new_eventfd = || eventfd().map(Arc::new).map_err(StartError::system("an eventfd"));
-        let (event, wake) = (new_eventfd()?, new_eventfd()?);
+        let secret = links.as_ref().and_then(|links| links.secret.clone());
         let output = Arc::new(OutputQueue::default());
         let (commands, receiver) = mpsc::channel();
         let (started, starting) = mpsc::channel();
@@ -139,6 +144,8 @@ impl Agent {
             output: Arc::clone(&output),
             commands: receiver,
             links,
+            controller,
+            now,
         };
         let on_lost = Arc::new(Mutex::new(Hook::default()));
         let hook = Arc::clone(&on_lost);
@@ -162,7 +169,7 @@ impl Agent {
         let thread = Mutex::new(Some(Running { commands, handle }));
         let pid = std::process::id();
         let output = OutputReader::new(output, Arc::clone(&wake));
-        let agent = Self { segment, eventfd: event, output, wake, thread, pid, address, on_lost };
+        let agent = Self { segment, eventfd: event, output, wake, thread, pid, address, secret, on_lost };
         match starting.recv() {
             Ok(result) => result.map(|()| agent),
             Err(_) => Err(StartError::Panicked),
@@ -186,10 +193,16 @@ impl Agent {
         self.address
     }
 
+    /// Of a head: what others need to join it, beside its address.
+    #[must_use]
+    pub const fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
     /// Where messages for the controller go.
     #[must_use]
-    pub fn controller(&self) -> ProcId {
-        self.segment.controller()
+    pub const fn controller(&self) -> ProcId {
+        ProcId::CONTROLLER
     }
 
     /// A write to it tells the agent to look into its mailbox.

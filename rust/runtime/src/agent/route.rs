@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use raymesh_core::controller;
 use raymesh_core::host;
-use raymesh_wire::between::Between;
 use raymesh_wire::control::{FromAgent, ToAgent};
-use raymesh_wire::{Message, ProcId, decode, encode, envelope};
+use raymesh_wire::{HostId, Message, ProcId, decode, encode, envelope};
 
 use super::barriers::Word;
 use super::run::{Runner, Todo};
@@ -13,11 +12,6 @@ use crate::clock::thread_ran;
 
 /// So long without the processor, and it is needed by others.
 const CROWDED: u64 = 200_000;
-
-/// Whether a process says that all it has sent is on its way.
-fn has_mourned(message: &Bytes) -> bool {
-    matches!(decode(message.clone()), Ok(Message::ToController(raymesh_wire::ToController::Mourned { .. })))
-}
 
 impl Runner {
     /// Takes in all mail that is there.
@@ -27,10 +21,12 @@ impl Runner {
             let count = self.endpoint.try_drain(&mut |from, bytes| mail.push((from, bytes)));
             for (from, bytes) in mail {
                 if let Some((to, message)) = envelope::open(&bytes) {
-                    if to == self.segment.controller() && has_mourned(&message) {
-                        self.say_afterwards(Word::Of { from, bytes: message });
-                    } else {
-                        self.send_far(from, to, message);
+                    match to {
+                        ProcId::CONTROLLER if Self::has_mourned(&message) => {
+                            self.say_afterwards(Word::Of { from, bytes: message });
+                        }
+                        ProcId::CONTROLLER => self.pass_up(from, message),
+                        _ => self.send_far(from, to, message),
                     }
                     continue;
                 }
@@ -48,7 +44,8 @@ impl Runner {
     pub(super) fn receive(&mut self, from: ProcId, message: Message) {
         match message {
             Message::ToController(message) if !self.stopping => {
-                self.todo.push_back(Todo::Controller(controller::Event::Message { from, message }));
+                let event = controller::Event::Message { from, message };
+                self.todo.push_back(Todo::Controller { event, via: None });
             }
             Message::ToAgent(message) if from.host() == self.segment.host() => self.serve(from, message),
             Message::Between(message) => self.hear_agent(from, message),
@@ -88,11 +85,7 @@ impl Runner {
         while let Some(todo) = self.todo.pop_front() {
             let now = self.clock.now();
             match todo {
-                Todo::Controller(event) => {
-                    let mut effects = Vec::new();
-                    self.controller.handle(now, event, &mut effects);
-                    self.carry_out_controller(effects);
-                }
+                Todo::Controller { event, via } => self.decide(now, event, via),
                 Todo::Host(event) => {
                     let mut effects = Vec::new();
                     self.host.handle(now, event, &mut effects);
@@ -102,18 +95,24 @@ impl Runner {
         }
     }
 
-    fn carry_out_controller(&mut self, effects: Vec<controller::Effect>) {
-        for effect in effects {
-            match effect {
-                controller::Effect::Send { to, message } => {
-                    self.send(to, &Message::FromController(message));
-                }
-                controller::Effect::ToHost { host, message } if host == self.segment.host() => {
-                    self.todo.push_back(Todo::Host(host::Event::FromController(message)));
-                }
-                controller::Effect::ToHost { host, message } => {
-                    self.tell_agent(host, Between::ToHost(message));
-                }
+    /// Has the controller decide. On a head, what follows waits for the journal.
+    fn decide(&mut self, now: u64, event: controller::Event, via: Option<(HostId, u64)>) {
+        let Self { links, controller, .. } = self;
+        if let Some(headship) = links.as_mut().and_then(|links| links.headship.as_mut()) {
+            headship.decide(now, via, event, controller);
+            return self.do_what_is_due();
+        }
+        let mut effects = Vec::new();
+        self.controller.handle(now, event, &mut effects);
+        effects.into_iter().for_each(|effect| self.carry_out_here(effect));
+    }
+
+    /// Does what the controller wants done on this host.
+    pub(super) fn carry_out_here(&mut self, effect: controller::Effect) {
+        match effect {
+            controller::Effect::Send { to, message } => self.send(to, &Message::FromController(message)),
+            controller::Effect::ToHost { message, .. } => {
+                self.todo.push_back(Todo::Host(host::Event::FromController(message)));
             }
         }
     }
@@ -122,13 +121,7 @@ impl Runner {
         for effect in effects {
             match effect {
                 host::Effect::Send { to, message } => self.send(to, &Message::FromController(message)),
-                host::Effect::ToController(message) if self.hosts_controller() => {
-                    let event = controller::Event::FromHost { host: self.segment.host(), message };
-                    self.todo.push_back(Todo::Controller(event));
-                }
-                host::Effect::ToController(message) => {
-                    self.tell_agent(self.segment.controller().host(), Between::FromHost(message));
-                }
+                host::Effect::ToController(message) => self.report(message),
                 host::Effect::Fork { proc } => self.fork(proc),
                 host::Effect::Kill { proc } => self.kill(proc),
                 host::Effect::Sweep { dead, except } => {

@@ -11,7 +11,7 @@ use raymesh_core::controller::{self, Controller};
 use raymesh_core::host::{self, Host};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_sys::fd::eventfd_clear;
-use raymesh_wire::ProcId;
+use raymesh_wire::{HostId, ProcId};
 
 use super::limits::OpenFiles;
 use super::links::Links;
@@ -44,12 +44,19 @@ pub struct Parts {
     pub output: Arc<OutputQueue>,
     pub commands: Receiver<Command>,
     pub links: Option<Links>,
+    /// As an earlier head had left it, and the time there.
+    pub controller: Controller,
+    pub now: u64,
 }
 
 /// Something for one of the state machines, in its turn.
 #[derive(Debug)]
 pub enum Todo {
-    Controller(controller::Event),
+    /// `via`: a word of that host, and its number.
+    Controller {
+        event: controller::Event,
+        via: Option<(HostId, u64)>,
+    },
     Host(host::Event),
 }
 
@@ -92,7 +99,7 @@ pub struct Runner {
 impl Runner {
     /// Opens the mailboxes of agent and driver and starts the first zygote.
     pub fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { config, segment, eventfd, wake, output, commands, links } = parts;
+        let Parts { config, segment, eventfd, wake, output, commands, links, controller, now } = parts;
         let system = |what| StartError::system(what);
         // The program's signals are for its main thread, which may wait in a system call.
         raymesh_sys::signals::block_all();
@@ -123,7 +130,7 @@ impl Runner {
             lines,
             output,
             config,
-            clock: Clock::new(),
+            clock: Clock::from(now),
             segment,
             endpoint,
             eventfd,
@@ -132,7 +139,7 @@ impl Runner {
             poller,
             zygote_tokens: BTreeMap::new(),
             workers: BTreeMap::new(),
-            controller: Controller::new(),
+            controller,
             host: Host::new(host_config),
             todo: VecDeque::new(),
             links,
@@ -153,9 +160,15 @@ impl Runner {
         }
         let preload = std::mem::take(&mut runner.config.preload);
         runner.nursery.preload(preload, runner.clock.now());
+        runner.greet_head();
         let mut effects = Vec::new();
         runner.host.start(runner.clock.now(), &mut effects);
         runner.carry_out_host(effects);
+        // What ran there may go on here.
+        if let Some(host) = runner.links.as_mut().and_then(|links| links.former.take()) {
+            let event = controller::Event::HostLost { host };
+            runner.todo.push_back(Todo::Controller { event, via: None });
+        }
         if runner.config.driver {
             let pid = std::process::id();
             runner.todo.push_back(Todo::Host(host::Event::DriverJoined { proc: driver, pid }));
@@ -207,6 +220,7 @@ impl Runner {
             }
             Source::Wake => {
                 eventfd_clear(&*self.wake);
+                self.do_what_is_due();
                 self.streams.resume(&mut self.poller);
                 while let Ok(command) = self.commands.try_recv() {
                     match command {
@@ -240,8 +254,10 @@ impl Runner {
             self.todo.push_back(Todo::Host(host::Event::Tick));
         }
         if self.hosts_controller() && self.controller.next_deadline().is_some_and(|at| at <= now) {
-            self.todo.push_back(Todo::Controller(controller::Event::Tick));
+            self.todo.push_back(Todo::Controller { event: controller::Event::Tick, via: None });
         }
+        self.tend_journal(now);
+        self.tell_unease(now);
         self.bury_overdue(now);
         self.tend_memory(now);
     }
@@ -249,7 +265,14 @@ impl Runner {
     fn next_deadline(&self, now: u64) -> Option<u64> {
         let controller = if self.hosts_controller() { self.controller.next_deadline() } else { None };
         let machines = [self.host.next_deadline(), controller];
-        let others = [self.nursery.next_deadline(now), self.memory.next_deadline(), self.next_burial()];
+        let journal = self.links.as_ref().and_then(|links| links.headship.as_ref()?.next_deadline());
+        let others = [
+            journal,
+            self.next_unease(),
+            self.nursery.next_deadline(now),
+            self.memory.next_deadline(),
+            self.next_burial(),
+        ];
         if self.stopping {
             return self.next_burial();
         }

@@ -32,6 +32,8 @@ fn head() -> (Driver, Target) {
         token: token(),
         identity: Some(identity),
         timing: Timing::default(),
+        journals: None,
+        patience: Duration::ZERO,
     });
     let driver = Driver::start(AgentConfig { role, ..with_resource("first") });
     let address = driver.agent.address().unwrap();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use raymesh_wire::between::{Between, Neighbour, Printed};
+use raymesh_wire::between::{Between, Down, Neighbour, Printed, Up};
 use raymesh_wire::control::{FromHost, ToHost};
 use raymesh_wire::{Block, HostId, LeaseId, Message, ProcId, RequestId};
 
@@ -12,8 +12,11 @@ const BLOCK: Block = Block { home: ProcId::new(HostId(2), 1, 5), offset: 1 << 33
 #[must_use]
 pub fn kind(message: &Between) -> &'static str {
     match message {
-        Between::ToHost(_) => "between_to_host",
-        Between::FromHost(_) => "between_from_host",
+        Between::Up { .. } => "between_up",
+        Between::Down { .. } => "between_down",
+        Between::Heard { .. } => "between_heard",
+        Between::Resume { .. } => "between_resume",
+        Between::Roll { .. } => "between_roll",
         Between::Hosts { .. } => "between_hosts",
         Between::Knock { .. } => "between_knock",
         Between::Wanted { .. } => "between_wanted",
@@ -28,7 +31,7 @@ pub fn kind(message: &Between) -> &'static str {
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 12;
+pub const KINDS: usize = 15;
 
 #[must_use]
 pub fn samples() -> Vec<Message> {
@@ -41,8 +44,11 @@ pub fn samples() -> Vec<Message> {
         text: "l\u{ed}ne".to_owned(),
     };
     let all = [
-        Between::ToHost(ToHost::CancelStart { start: LeaseId(1) }),
-        Between::FromHost(FromHost::Usage { store_used: 1 << 40 }),
+        Between::Up { number: 7, heard: 300, says: Up::Host(FromHost::Usage { store_used: 1 << 40 }) },
+        Between::Down { number: 300, heard: 7, says: Down::Host(ToHost::CancelStart { start: LeaseId(1) }) },
+        Between::Heard { number: 300 },
+        Between::Resume { heard: 299 },
+        Between::Roll { hosts: vec![neighbour.clone()] },
         Between::Hosts { joined: vec![neighbour], gone: vec![HostId(2)] },
         Between::Knock { host: HostId(3) },
         Between::Wanted { by: HostId(2) },
