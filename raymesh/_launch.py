@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ def launch(
     journal: str | None = None,
     patience: float = 60.0,
     attached: bool = False,
+    within: Sequence[str] = (),
 ) -> Launched:
     """Starts a host that joins the cluster of the string `join`, or a head if there is none.
 
@@ -48,6 +49,8 @@ def launch(
     the addresses of this user's hosts). The others wait `patience` seconds for it, should it die.
 
     Without `listen` a head is reached from this machine only, and others where the head sees them.
+
+    `within` is put before its command.
 
     An attached one gets the signals of this process's terminal and its standard error. Raises
     ConnectionError if the cluster cannot be joined or the port is not to be had, ValueError or
@@ -77,7 +80,7 @@ def launch(
     log = _address.new_log()
     with log.open("a", encoding="utf-8") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "raymesh._host"],
+            [*within, sys.executable, "-m", "raymesh._host"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if attached else errors,

@@ -11,6 +11,7 @@ from typing import Any
 
 from raymesh import _address
 from raymesh._launch import Launched, launch
+from raymesh._networks import Namespace, Network
 
 _OPTIONS = (
     "num_cpus",
@@ -22,6 +23,7 @@ _OPTIONS = (
     "port",
     "journal",
     "patience",
+    "network",
 )
 _IGNORED = ("include_dashboard", "dashboard_port", "_system_config", "enable_object_reconstruction")
 
@@ -29,9 +31,11 @@ _IGNORED = ("include_dashboard", "dashboard_port", "_system_config", "enable_obj
 class ClusterNode:
     """A host of a `Cluster`."""
 
-    def __init__(self, launched: Launched, *, head: bool) -> None:
+    def __init__(self, launched: Launched, *, head: bool, network: Namespace | None = None) -> None:
         self._launched = launched
         self.head = head
+        self.network = network
+        """Its network namespace, if it has one: faults can be made there."""
 
     @property
     def address(self) -> str:
@@ -68,6 +72,9 @@ class Cluster:
 
     `head_node_args` are the head's options, as of `add_node`. With `connect`, this process becomes a
     driver of the cluster.
+
+    With `network_namespaces`, each host lives in a network namespace of its own, with an address and a cable;
+    `ClusterNode.network` cuts, drops, resets and throttles. This process stays where it is. Needs root.
     """
 
     def __init__(
@@ -76,10 +83,12 @@ class Cluster:
         connect: bool = False,
         head_node_args: Mapping[str, Any] | None = None,
         shutdown_at_exit: bool = True,
+        network_namespaces: bool = False,
     ) -> None:
         self.head_node: ClusterNode | None = None
         self.worker_nodes: list[ClusterNode] = []
         self.connected = False
+        self._network = Network() if network_namespaces else None
         if not initialize_head and connect:
             raise RuntimeError("Cannot connect to uninitialized cluster.")
         if initialize_head:
@@ -117,7 +126,8 @@ class Cluster:
         Takes `num_cpus`, `num_gpus`, `resources`, `labels`, `object_store_memory` (bytes) and `node_name`.
         Without `num_cpus` it has one CPU. A head that has a `port` and a folder for its `journal` can be
         started again, after `remove_node(head, allow_graceful=False)`, with the same ones: the others wait for it
-        for `patience` seconds. The host has joined when this returns, whatever `wait` says.
+        for `patience` seconds. `network`: the namespace of a host that was removed, to come back there. The host
+        has joined when this returns, whatever `wait` says.
         """
         unknown = [name for name in node_args if name not in _OPTIONS and name not in _IGNORED]
         if unknown:
@@ -130,7 +140,11 @@ class Cluster:
         options.setdefault("object_store_memory", 150 * 1024 * 1024)
         options.setdefault("journal", "none")
         join = None if self.head_node is None else self.address
-        node = ClusterNode(launch(join=join, **options), head=join is None)
+        namespace = options.pop("network", None) or (self._network and self._network.add())
+        if namespace:
+            options.setdefault("listen", namespace.address)
+            options["within"] = namespace.command
+        node = ClusterNode(launch(join=join, **options), head=join is None, network=namespace)
         if join is None:
             self.head_node = node
         else:
@@ -169,3 +183,5 @@ class Cluster:
         """Ends all hosts."""
         for node in reversed(self.list_all_nodes()):
             self.remove_node(node, allow_graceful=node.is_alive())
+        if self._network:
+            self._network.close()
