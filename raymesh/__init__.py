@@ -68,7 +68,16 @@ _LAZY = {
 }
 """Names by the module that defines them."""
 
-_SUBMODULES = ("cloudpickle", "compat", "exceptions", "runtime_context", "util")
+_SUBMODULES = (
+    "cloudpickle",
+    "compat",
+    "exceptions",
+    "job_config",
+    "job_submission",
+    "runtime_context",
+    "runtime_env",
+    "util",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -58,8 +58,19 @@ def main() -> int:
     finally:
         host.stop()
         _address.remove(os.getpid())
+        _drop_packages()
         if log and os.path.exists(log) and not os.path.getsize(log):
             os.unlink(log)
+
+
+def _drop_packages() -> None:
+    """Those that workers of this host had, and nobody else on this machine needs."""
+    from raymesh.runtime_env import _cache
+
+    try:
+        _cache.sweep()
+    except OSError as error:
+        print(f"packages of jobs are left behind: {error}", file=sys.stderr, flush=True)
 
 
 def _say(answer: dict[str, Any]) -> None:

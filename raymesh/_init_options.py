@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from raymesh import _machine
-from raymesh._later import not_yet
-from raymesh._options import require_known_env
 
 RESERVED = ("CPU", "GPU", "memory", "object_store_memory")
 MINIMUM_STORE = 75 << 20
@@ -76,22 +74,13 @@ def check_joining(**given: Any) -> None:
         )
 
 
-def check_unavailable(*, local_mode: bool, job_config: Any, runtime_env: Any) -> None:
+def check_unavailable(*, local_mode: bool) -> None:
     """Raises for keywords that ask for something that is missing."""
     if local_mode:
         raise RuntimeError(
             "`local_mode` is no longer supported.\n"
             "hint: call the plain function (f._function) to debug it in this process."
         )
-    if job_config is not None:
-        raise not_yet("job_config", "use the keyword namespace, and set up sys.path before init()")
-    if runtime_env is None and os.environ.get("RAY_RUNTIME_ENV"):
-        import json
-
-        runtime_env = json.loads(os.environ["RAY_RUNTIME_ENV"])
-    if runtime_env is not None and not isinstance(runtime_env, Mapping):
-        raise TypeError(f"runtime_env must be a dict, not {type(runtime_env).__name__}")
-    require_known_env(runtime_env)
 
 
 def checked_namespace(namespace: Any) -> str:

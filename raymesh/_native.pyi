@@ -67,6 +67,12 @@ def start_driver(
     Raises RuntimeError when already started, OSError when the system refuses shared memory or processes.
     """
 
+def environment() -> bytes:
+    """What workers of this process's job take up before its first work; empty: what they are born with."""
+
+def set_environment(environment: bytes) -> None:
+    """Of a driver: sets that for what it submits from now on."""
+
 def stop() -> None:
     """End all processes of this driver and release everything. Does nothing when not started."""
 
@@ -199,8 +205,9 @@ class Function:
         max_retries: int,
         retry_exceptions: bool | tuple[type[BaseException], ...],
         task_name: str,
+        env: Callable[[], bytes | None] | None = None,
     ) -> Function:
-        """``task_name`` is what the user sees."""
+        """``task_name`` is what the user sees. ``env`` answers what workers take up in the present session."""
 
     def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Submit. Returns an ObjectRef, a list of them (num_returns > 1), or None (num_returns == 0)."""
@@ -223,6 +230,7 @@ class Actor:
         max_restarts: int,
         max_concurrency: int,
         handle: bytes,
+        env: bytes | None = None,
     ) -> Actor:
         """Create an actor. ``handle`` is what ``find`` returns to others (opaque).
 

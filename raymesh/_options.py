@@ -8,6 +8,7 @@ what the program does. `resources.py`-like sums lie at the end: `task_resources`
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -285,7 +286,6 @@ def require_known(options: Options) -> None:
         raise not_yet(f"scheduling_strategy={type(strategy).__name__}", "leave it out on one host")
     if options.get("placement_group", "default") not in ("default", None):
         raise not_yet("placement_group", "leave it out on one host")
-    require_known_env(options.get("runtime_env"))
     for key in ("label_selector", "fallback_strategy"):
         if options.get(key):
             raise not_yet(key, "leave it out on one host")
@@ -299,13 +299,17 @@ def require_known(options: Options) -> None:
         raise not_yet("max_pending_calls", "leave it out and bound the calls in flight with wait()")
 
 
-def require_known_env(runtime_env: Options | None) -> None:
-    """NotImplementedError unless the environment asks for nothing that workers do not have."""
-    harmless = ("config", "excludes")
-    asked = [key for key, value in (runtime_env or {}).items() if value and key not in harmless]
-    if asked:
-        hint = "set environment variables and import paths before init(): workers inherit them"
-        raise not_yet(f"runtime_env with {asked}", hint)
+def work_environment(options: Options) -> Callable[[], bytes | None] | None:
+    """Answers what a worker takes up for such work, in the present session; None: the same as for what
+    this process does. Raises for what cannot be had.
+    """
+    runtime_env = options.get("runtime_env")
+    if runtime_env is None:
+        return None
+    from raymesh.runtime_env import _work
+
+    _work.for_options(runtime_env)
+    return functools.partial(_work.for_options, runtime_env)
 
 
 def task_resources(options: Options) -> dict[str, float]:

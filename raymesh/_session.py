@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from raymesh import _native, _state
+from raymesh import _job, _native, _state
 
 if TYPE_CHECKING:
     from raymesh._init_options import Host
@@ -73,10 +73,10 @@ def init(
         if _native.is_running():
             return _again(ignore_reinit_error)
         join = _join_string(address)
-        _init_options.check_unavailable(
-            local_mode=local_mode, job_config=job_config, runtime_env=runtime_env
+        _init_options.check_unavailable(local_mode=local_mode)
+        chosen_namespace = _init_options.checked_namespace(
+            namespace if namespace is not None else getattr(job_config, "ray_namespace", None)
         )
-        chosen_namespace = _init_options.checked_namespace(namespace)
         if join is not None:
             _init_options.check_joining(num_cpus=num_cpus, num_gpus=num_gpus, resources=resources)
         host = _init_options.host(
@@ -94,14 +94,23 @@ def init(
         if logging_config is not None:
             _apply_logging_config(logging_config)
         _warn(_init_options.ignored(given), include_dashboard)
-        _start(
-            host,
-            namespace=chosen_namespace,
-            labels=labels or {},
-            host_name=private.get("_node_name") or "",
-            show_output=_init_options.wants_log_to_driver(log_to_driver),
-            join=join,
-        )
+        job = _job.prepared(runtime_env, job_config)
+        try:
+            _start(
+                host,
+                namespace=chosen_namespace,
+                labels=labels or {},
+                host_name=private.get("_node_name") or "",
+                show_output=_init_options.wants_log_to_driver(log_to_driver),
+                join=join,
+            )
+            try:
+                job.begin(chosen_namespace, joins=join is not None)
+            except BaseException:
+                shutdown()
+                raise
+        finally:
+            job.close()
         return _context()
 
 
@@ -119,6 +128,7 @@ def shutdown(*, wait_for_processes: bool = False, _exiting_interpreter: bool = F
             if futures := sys.modules.get("raymesh._futures"):
                 futures.session_ended()
             driver.printer.join(_LAST_OUTPUT)
+            _job.ended()
 
 
 def is_initialized() -> bool:

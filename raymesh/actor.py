@@ -131,6 +131,7 @@ class ActorClass:
         if handle_meta is None:
             handle_meta = HandleMeta.make(self._class.__name__, meta.methods, retries)
             self._handle_metas[retries] = handle_meta
+        env = _options.work_environment(options)
         try:
             native = _native.Actor.create(
                 self._definition,
@@ -144,6 +145,7 @@ class ActorClass:
                 max_restarts=options.get("max_restarts") or 0,
                 max_concurrency=options.get("max_concurrency") or 0,
                 handle=handle_meta.data,
+                env=None if env is None else env(),
             )
         except ValueError as error:
             if name and _find(name, namespace) is not None:

@@ -59,6 +59,7 @@ class _Source:
             retry_exceptions=retryable(options.get("retry_exceptions", False)),
             # The usual name needs no bytes in the calls.
             task_name=options.get("name") or self.name,
+            env=_options.work_environment(options),
         )
         return checked(native.remote, self._signature, self.function.__qualname__)
 

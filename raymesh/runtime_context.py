@@ -111,7 +111,7 @@ class RuntimeContext:
 
     def get_runtime_env_string(self) -> str:
         """The runtime environment as JSON."""
-        return "{}"
+        return str(self.runtime_env.serialize())
 
     def is_canceled(self) -> bool:
         """Whether the task was cancelled: tasks cannot be cancelled yet."""
@@ -141,9 +141,12 @@ class RuntimeContext:
         return "local"
 
     @property
-    def runtime_env(self) -> dict[str, Any]:
-        """The runtime environment."""
-        return {}
+    def runtime_env(self) -> Any:
+        """The runtime environment of the job, the task or the actor."""
+        from raymesh.runtime_env import RuntimeEnv, _work
+
+        _state.ensure_running()
+        return RuntimeEnv(_validate=False, **_work.current_env())
 
     @property
     def was_current_actor_reconstructed(self) -> bool:

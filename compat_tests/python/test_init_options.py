@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 
 import pytest
 
 import raymesh as ray
-from raymesh import _address, _init_options
+from raymesh import _address, _init_options, _job
+from raymesh.job_config import JobConfig
 
 RAYS = [
     "address",
@@ -89,23 +91,30 @@ def test_address_alone_opens_no_cluster(monkeypatch, tmp_path):
         _address.join_string(None)
 
 
-def refuse(**values):
-    _init_options.check_unavailable(
-        **{"local_mode": False, "job_config": None, "runtime_env": None, **values}
-    )
-
-
 def test_what_would_change_the_program_is_refused():
-    refuse()
-    refuse(runtime_env={})
+    _init_options.check_unavailable(local_mode=False)
     with pytest.raises(RuntimeError, match="local_mode"):
-        refuse(local_mode=True)
-    with pytest.raises(NotImplementedError, match="job_config"):
-        refuse(job_config=object())
-    with pytest.raises(NotImplementedError, match="pip"):
-        refuse(runtime_env={"pip": ["x"]})
+        _init_options.check_unavailable(local_mode=True)
+    _job.prepared(None, None)
+    _job.prepared({}, JobConfig())
+    with pytest.raises(
+        NotImplementedError, match=r"'pip' is not in raymesh yet\.\nhint: .*on every host"
+    ):
+        _job.prepared({"pip": ["x"]}, None)
+    with pytest.raises(NotImplementedError, match="conda"):
+        _job.prepared(None, JobConfig(runtime_env={"conda": "x"}))
     with pytest.raises(TypeError):
-        refuse(runtime_env="x")
+        _job.prepared("x", None)
+
+
+def test_a_submitted_job_and_its_program_may_not_contradict_each_other(monkeypatch):
+    submitted = {"runtime_env": {"env_vars": {"A": "1"}}}
+    monkeypatch.setenv(_job.CONFIG_VARIABLE, json.dumps(submitted))
+    assert _job._asked({"env_vars": {"B": "2"}}, None) == {"env_vars": {"A": "1", "B": "2"}}
+    with pytest.raises(ValueError, match="conflict"):
+        _job.prepared({"env_vars": {"A": "2"}}, None)
+    monkeypatch.setenv("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
+    assert _job._asked({"env_vars": {"A": "2"}}, None) == {"env_vars": {"A": "2"}}
 
 
 def test_namespaces(monkeypatch):

@@ -121,8 +121,6 @@ def test_what_ray_accepts_is_accepted(options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"runtime_env": {"pip": ["x"]}},
-        {"runtime_env": {"env_vars": {"A": "1"}}},
         {"label_selector": {"a": "b"}},
         {"placement_group": object()},
         {"concurrency_groups": {"io": 1}},
@@ -132,6 +130,12 @@ def test_what_ray_accepts_is_accepted(options):
 def test_option_that_is_missing_is_named_when_it_is_used(options):
     with pytest.raises(NotImplementedError, match=r"not in raymesh yet\.\nhint: "):
         _options.require_known(options)
+
+
+def test_environment_that_cannot_be_had_is_named_when_it_is_used():
+    with pytest.raises(NotImplementedError, match=r"pip.*not in raymesh yet\.\nhint: "):
+        _options.work_environment({"runtime_env": {"pip": ["x"]}})
+    assert _options.work_environment({}) is None
 
 
 def test_option_that_asks_for_nothing_missing_is_accepted():

@@ -7,12 +7,21 @@ As in Ray: `OMP_NUM_THREADS` follows `num_cpus` unless the user has set it, and
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from raymesh._worker import thread_pools
 
 _user_threads = thread_pools.VARIABLE in os.environ
 _user_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def user_chose(variables: Collection[str]) -> None:
+    """These variables were set by the job: they are not to be touched, or are what is chosen from."""
+    global _user_threads, _user_devices
+    if thread_pools.VARIABLE in variables:
+        _user_threads = True
+    if "CUDA_VISIBLE_DEVICES" in variables:
+        _user_devices = os.environ["CUDA_VISIBLE_DEVICES"]
 
 
 def apply(num_cpus: float, gpus: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ use raymesh_wire::{ActorId, FromController, ObjectId, ToController, Value};
 
 use crate::call;
 use crate::definition::Definition;
+use crate::environment;
 use crate::errors::Failure;
 use crate::function::{call_options, returned};
 use crate::object_ref::{decode_id, encode_id, note_pickled};
@@ -56,7 +57,7 @@ type Amounts = std::collections::BTreeMap<String, f64>;
 impl Actor {
     #[staticmethod]
     #[pyo3(signature = (definition, args, kwargs, *, resources, placement, name, namespace, detached,
-        max_restarts, max_concurrency, handle))]
+        max_restarts, max_concurrency, handle, env=None))]
     #[allow(clippy::too_many_arguments)]
     fn create(
         py: Python<'_>,
@@ -71,6 +72,7 @@ impl Actor {
         max_restarts: i64,
         max_concurrency: u32,
         handle: &Bound<'_, PyBytes>,
+        env: Option<&[u8]>,
     ) -> PyResult<Self> {
         let session = session::ensure(py)?;
         let definition = definition.get();
@@ -96,6 +98,7 @@ impl Actor {
             max_restarts,
             max_concurrency,
             handle: Bytes::copy_from_slice(handle.as_bytes()),
+            env: environment::of(&session, env),
         };
         session.proc.with_core(|core, _, fx| core.create_actor(CreateActor { spec, arguments }, fx));
         let made = Self { id: actor, counted: true, proc: Arc::clone(&session.proc) };

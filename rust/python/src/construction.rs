@@ -12,6 +12,7 @@ use raymesh_wire::{ErrorKind, ErrorValue, ToController};
 
 use crate::call;
 use crate::context::{self, ActorContext, Running};
+use crate::environment;
 use crate::session::{self, Session};
 use crate::worker::{announce, announce_whole, apply_environment, error_value, load_function};
 
@@ -87,9 +88,8 @@ pub(crate) fn become_actor(
     session.proc.begin_construction(spec.actor);
     session.proc.hold_arguments(&spec);
     announce(py, &spec.class_name)?;
-    apply_environment(py, &spec.resources, &gpus)?;
     let max_concurrency = spec.max_concurrency;
-    let actor = Bound::new(py, Construction { spec })?;
+    let actor = Bound::new(py, Construction { spec, gpus })?;
     let run = py.import("raymesh._worker.actors")?.getattr("run")?;
     run.call1((actor, max_concurrency))?.extract()
 }
@@ -98,6 +98,7 @@ pub(crate) fn become_actor(
 #[pyclass(frozen, module = "raymesh._native")]
 pub(crate) struct Construction {
     spec: ActorSpec,
+    gpus: Vec<u32>,
 }
 
 #[pymethods]
@@ -105,7 +106,10 @@ impl Construction {
     /// The actor's class. None: it cannot be loaded, and the controller has been told.
     fn load_class(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let session = session::ensure(py)?;
-        match load_function(py, &session, self.spec.class) {
+        let class = environment::take_up(py, &session)
+            .and_then(|()| apply_environment(py, &self.spec.resources, &self.gpus))
+            .and_then(|()| load_function(py, &session, self.spec.class));
+        match class {
             Ok((class, _)) => Ok(Some(class)),
             Err(error) => self.ready(py, &session, Err(error)).map(|_| None),
         }

@@ -13,6 +13,7 @@ use raymesh_wire::{Call, CallTarget, ResourceSet};
 
 use crate::call;
 use crate::definition::{Definition, split};
+use crate::environment;
 use crate::object_ref::ObjectRef;
 use crate::session::{self, Session};
 
@@ -84,6 +85,8 @@ pub(crate) struct Function {
     resources: ResourceSet,
     max_retries: i32,
     options: Bytes,
+    /// Answers what its workers take up, in the present session; None: the same as this process.
+    env: Option<Py<PyAny>>,
     /// Shape key in the session of that generation: `generation << 32 | key`.
     shape: AtomicU64,
 }
@@ -91,7 +94,7 @@ pub(crate) struct Function {
 #[pymethods]
 impl Function {
     #[new]
-    #[pyo3(signature = (definition, *, num_returns, resources, max_retries, retry_exceptions, task_name))]
+    #[pyo3(signature = (definition, *, num_returns, resources, max_retries, retry_exceptions, task_name, env=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -101,6 +104,7 @@ impl Function {
         max_retries: i32,
         retry_exceptions: &Bound<'_, PyAny>,
         task_name: &str,
+        env: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let task_name = if task_name == definition.get().name() { "" } else { task_name };
         Ok(Self {
@@ -109,6 +113,7 @@ impl Function {
             num_returns,
             resources: session::resource_set(resources),
             max_retries,
+            env,
             shape: AtomicU64::new(u64::MAX),
         })
     }
@@ -123,7 +128,7 @@ impl Function {
         let session = session::ensure(py)?;
         let definition = self.definition.get();
         definition.publish(&session);
-        let shape = self.shape(&session);
+        let shape = self.shape(py, &session)?;
         let (arguments, _held) = call::pack(py, &session, args, kwargs)?;
         let spec = TaskSpec {
             function: definition.id,
@@ -139,13 +144,18 @@ impl Function {
 }
 
 impl Function {
-    fn shape(&self, session: &Session) -> u32 {
+    fn shape(&self, py: Python<'_>, session: &Session) -> PyResult<u32> {
         let known = self.shape.load(Ordering::Relaxed);
         if known >> 32 == session.generation {
-            return known as u32;
+            return Ok(known as u32);
         }
-        let key = session.proc.with_core(|core, _, _| core.shape(session.job(), &self.resources));
+        let chosen: Option<Vec<u8>> = match &self.env {
+            Some(env) => env.bind(py).call0()?.extract()?,
+            None => None,
+        };
+        let env = environment::of(session, chosen.as_deref());
+        let key = session.proc.with_core(|core, _, _| core.shape(session.job(), &env, &self.resources));
         self.shape.store(session.generation << 32 | u64::from(key), Ordering::Relaxed);
-        key
+        Ok(key)
     }
 }

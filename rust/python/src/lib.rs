@@ -7,7 +7,7 @@
 //!   memory as a Python buffer.
 //! - [`objects`]: get, put, wait. [`aio`]: completion for event loops and futures.
 //! - [`worker`]: running calls. [`construction`]: becoming an actor. [`async_calls`]: calls for an
-//!   event loop. [`context`]: where code runs.
+//!   event loop. [`context`]: where code runs. [`environment`]: what a worker takes up first.
 //! - [`cluster`]: nodes and resources.
 //! - [`host`]: a host without a driver.
 //! - [`hooks`]: Python functions that the native part calls. [`errors`]: failures as exceptions.
@@ -23,6 +23,7 @@ mod cluster;
 mod construction;
 mod context;
 mod definition;
+mod environment;
 mod errors;
 mod frame;
 mod function;
@@ -55,6 +56,8 @@ mod _native {
     use super::context::context;
     #[pymodule_export]
     use super::definition::Definition;
+    #[pymodule_export]
+    use super::environment::{environment, set_environment};
     #[pymodule_export]
     use super::function::Function;
     #[pymodule_export]

@@ -98,6 +98,13 @@ pub(crate) fn set_namespace(namespace: &str) {
     }
 }
 
+/// The namespace of the job that this worker works for. An actor has its own.
+pub(crate) fn set_job_namespace(namespace: &str) {
+    if crate::context::actor().is_none() {
+        set_namespace(namespace);
+    }
+}
+
 /// Resources by name; amounts were checked by the caller.
 pub(crate) fn resource_set(amounts: BTreeMap<String, f64>) -> ResourceSet {
     amounts.into_iter().map(|(name, amount)| (name, Quantity::from_f64(amount))).collect()

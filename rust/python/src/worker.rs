@@ -24,6 +24,7 @@ use raymesh_wire::{
 use crate::construction::{become_actor, class_name, forget_instance, instance, method, method_name};
 use crate::context::{self, Running};
 use crate::definition::split;
+use crate::environment;
 use crate::errors::os_error;
 use crate::hooks::hooks;
 use crate::loaded::{self, Named};
@@ -180,8 +181,8 @@ fn without_module(name: &str) -> &str {
 fn callable<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<(Bound<'py, PyAny>, Arc<str>)> {
     match &call.target {
         CallTarget::Function { function, .. } => {
-            let (callable, name) = load_function(py, session, *function)?;
             take_up_lease(py, session)?;
+            let (callable, name) = load_function(py, session, *function)?;
             announce(py, options_name(call).unwrap_or(&name))?;
             Ok((callable.into_bound(py), name))
         }
@@ -193,9 +194,12 @@ fn callable<'py>(py: Python<'py>, session: &Session, call: &Call) -> PyResult<(B
 fn take_up_lease(py: Python<'_>, session: &Session) -> PyResult<()> {
     static LAST: Mutex<Option<LeaseId>> = Mutex::new(None);
     let lease = session.proc.read_core(|core| core.lease().map(|(lease, ..)| *lease));
-    if lease.is_none() || std::mem::replace(&mut *LAST.lock(), lease) == lease {
+    if lease.is_none() || *LAST.lock() == lease {
         return Ok(());
     }
+    // What fails is tried again for the next task.
+    environment::take_up(py, session)?;
+    *LAST.lock() = lease;
     let (resources, gpus) = session
         .proc
         .read_core(|core| core.lease().map(|(_, resources, gpus)| (resources.clone(), gpus.clone())))

@@ -245,7 +245,7 @@ impl World {
         let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
         let function = self.define(id, &mut frame.rng);
         let submitted = self.with_process(id, |process, now, effects| {
-            let shape = process.shape(job, &resources);
+            let shape = process.shape(job, &raymesh_wire::Environment::default(), &resources);
             let options = options(seed, depth, safe);
             let spec = TaskSpec { function, arguments, num_returns, shape, max_retries, options };
             process.submit_task(now, spec, effects)
@@ -301,6 +301,7 @@ impl World {
                 max_restarts,
                 max_concurrency: 0,
                 handle,
+                env: raymesh_wire::Environment::default(),
             };
             process.create_actor(CreateActor { spec, arguments }, effects);
             Process::actor_handle(actor)

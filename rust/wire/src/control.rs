@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::environment::Environment;
 use crate::ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
 use crate::resources::ResourceSet;
 use crate::value::{Block, ErrorValue, Place, Value};
@@ -17,6 +18,7 @@ pub enum ToController {
         job: JobId,
         resources: ResourceSet,
         backlog: u32,
+        env: Environment,
     },
     /// The caller is done with a worker, or its worker died.
     ReturnLease {
@@ -161,6 +163,7 @@ pub enum FromController {
         job: JobId,
         resources: ResourceSet,
         gpus: Vec<u32>,
+        env: Environment,
     },
     /// To a worker: become this actor.
     StartActor {
@@ -263,6 +266,7 @@ pub enum ToHost {
         job: JobId,
         resources: ResourceSet,
         gpus: Vec<u32>,
+        env: Environment,
     },
     /// The lease is over. `kill`: its caller died, so whatever the worker runs is for nobody; a lease
     /// that has no worker yet is then answered by [`FromHost::LeaseFailed`].
@@ -438,6 +442,7 @@ pub struct ActorSpec {
     pub max_concurrency: u32,
     /// What a handle needs to know (methods, options), opaque to the runtime.
     pub handle: Bytes,
+    pub env: Environment,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

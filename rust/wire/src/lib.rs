@@ -7,6 +7,7 @@
 //!   error.
 //! - [`message`]: process to process: calls, replies, ownership.
 //! - [`control`]: process to controller and back: leases, actors, names.
+//! - [`environment`]: what a worker takes up before it works for a job.
 //! - [`between`]: agents of two hosts. [`envelope`]: processes of two hosts.
 //! - [`codec`]: messages to bytes and back. Decoders treat their input as hostile.
 
@@ -14,6 +15,7 @@ pub mod between;
 pub mod codec;
 pub mod control;
 pub mod envelope;
+pub mod environment;
 pub mod ids;
 pub mod message;
 pub mod resources;
@@ -21,6 +23,7 @@ pub mod value;
 
 pub use codec::{DecodeError, decode, encode};
 pub use control::{FromController, ToController};
+pub use environment::Environment;
 pub use ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
 pub use message::{Call, CallTarget, Message, Reply, ReplyStatus, Return};
 pub use resources::{Quantity, ResourceSet};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use raymesh_wire::JobId;
+use raymesh_wire::{Environment, JobId};
 use serde::{Deserialize, Serialize};
 
 use super::queue::{ClassId, Waiter};
@@ -12,6 +12,7 @@ use super::queue::{ClassId, Waiter};
 pub(super) struct Demand {
     pub class: ClassId,
     pub job: JobId,
+    pub env: Environment,
     /// Leases still to be granted.
     pub unserved: u32,
     /// Leases granted that have no worker yet: the caller still counts their tasks as waiting.
@@ -24,8 +25,8 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    pub fn new(class: ClassId, job: JobId) -> Self {
-        Self { class, job, unserved: 0, binding: 0, leases: 0, turn: None, notice: Notice::default() }
+    pub fn new(class: ClassId, job: JobId, env: Environment) -> Self {
+        Self { class, job, env, unserved: 0, binding: 0, leases: 0, turn: None, notice: Notice::default() }
     }
 }
 

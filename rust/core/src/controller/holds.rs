@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use raymesh_wire::{ActorId, HostId, JobId, LeaseId, ProcId};
+use raymesh_wire::{ActorId, Environment, HostId, JobId, LeaseId, ProcId};
 use serde::{Deserialize, Serialize};
 
 use super::queue::ClassId;
@@ -23,6 +23,8 @@ pub(super) struct Hold {
     pub class: ClassId,
     pub gpus: Vec<u32>,
     pub whom: For,
+    /// Of a task: what its worker takes up.
+    pub env: Environment,
     /// The worker, once the host has said which.
     pub worker: Option<ProcId>,
     /// The worker waits, and its CPUs are free meanwhile.

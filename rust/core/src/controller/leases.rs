@@ -1,7 +1,7 @@
 //! The life of a task lease: wanted, granted, bound to a worker, returned.
 
 use raymesh_wire::control::ToHost;
-use raymesh_wire::{FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
+use raymesh_wire::{Environment, FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
 
 use super::demand::Demand;
 use super::history::{Cause, Subject};
@@ -26,7 +26,7 @@ impl Controller {
         &mut self,
         from: ProcId,
         key: u32,
-        job: JobId,
+        (job, env): (JobId, Environment),
         resources: &ResourceSet,
         backlog: u32,
         effects: &mut Effects,
@@ -34,7 +34,7 @@ impl Controller {
         let class = self.class(resources, resources, true);
         let Some(proc) = self.procs.get_mut(from) else { return };
         proc.job.get_or_insert(job);
-        let demand = proc.demands.entry(key).or_insert_with(|| Demand::new(class, job));
+        let demand = proc.demands.entry(key).or_insert_with(|| Demand::new(class, job, env));
         let waiter = Waiter::Task(from, key);
         if demand.class != class
             && let Some(turn) = demand.turn.take()
@@ -84,13 +84,14 @@ impl Controller {
         {
             host.weightless += 1;
         }
-        let job = demand.job;
+        let (job, env) = (demand.job, demand.env.clone());
         let lease = self.holds.add(Hold {
             host,
             shape: shape_id,
             class: demand.class,
             gpus: gpus.clone(),
             whom: For::Task { caller, key, job },
+            env: env.clone(),
             worker: None,
             cpu_lent: false,
             ending: false,
@@ -101,7 +102,7 @@ impl Controller {
         proc.leases.insert(lease);
         self.reclaim.holds(caller);
         let resources = shape.set.clone();
-        order(effects, host, ToHost::BindLease { lease, caller, job, resources, gpus });
+        order(effects, host, ToHost::BindLease { lease, caller, job, resources, gpus, env });
         self.history.add(self.now, Subject::Lease(lease), "granted", ("wanted by", caller));
         self.requeue(caller, key, true);
     }
@@ -149,7 +150,7 @@ impl Controller {
         if let For::Task { caller, key, job } = hold.whom
             && let Some(proc) = self.procs.get_mut(caller)
         {
-            let demand = proc.demands.entry(key).or_insert_with(|| Demand::new(hold.class, job));
+            let demand = proc.demands.entry(key).or_insert_with(|| Demand::new(hold.class, job, hold.env));
             demand.unserved += 1;
             self.requeue(caller, key, false);
         }

@@ -4,7 +4,7 @@
 //! before is on its way by then. Its name is free as soon as its end is decided.
 
 use raymesh_wire::control::{ActorSpec, ActorState, Death, ExitReason, LastCall, ToHost};
-use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, HostId, LeaseId, ProcId};
+use raymesh_wire::{ActorId, Environment, ErrorKind, ErrorValue, FromController, HostId, LeaseId, ProcId};
 
 use super::actors::{Actor, Kill, Phase, Then};
 use super::demand::Notice;
@@ -126,6 +126,7 @@ impl Controller {
             class: actor.class,
             gpus: gpus.clone(),
             whom: For::Actor { actor: id },
+            env: Environment::default(),
             worker: None,
             cpu_lent: false,
             ending: false,

@@ -179,8 +179,8 @@ impl Controller {
             Some(_) => {}
         }
         match message {
-            ToController::Demand { key, job, resources, backlog } => {
-                self.demand(from, key, job, &resources, backlog, effects);
+            ToController::Demand { key, job, resources, backlog, env } => {
+                self.demand(from, key, (job, env), &resources, backlog, effects);
             }
             ToController::ReturnLease { lease } => self.return_lease(from, lease, effects),
             ToController::Blocked => self.blocked(from, true),

@@ -203,7 +203,7 @@ impl Host {
     /// The job that the worker works for, or has worked for last.
     #[must_use]
     pub fn job_of(&self, proc: ProcId) -> Option<JobId> {
-        self.workers.get(proc)?.job
+        self.workers.get(proc)?.work.as_ref().map(|work| work.job)
     }
 
     /// A name for a further driver that wants to attach; none if the host has no mailbox left.
@@ -254,8 +254,8 @@ impl Host {
 
     fn on_controller(&mut self, message: ToHost, effects: &mut Effects) {
         match message {
-            ToHost::BindLease { lease, caller, job, resources, gpus } => {
-                self.begin(lease, Start::Lease { caller, job, resources, gpus }, effects);
+            ToHost::BindLease { lease, caller, job, resources, gpus, env } => {
+                self.begin(lease, Start::Lease { caller, job, resources, gpus, env }, effects);
             }
             ToHost::EndLease { lease, kill } => self.end_lease(lease, kill, effects),
             ToHost::StartActor { start, spec, restarts, gpus } => {

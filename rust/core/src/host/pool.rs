@@ -20,7 +20,7 @@ impl Host {
     /// A lease or actor needs a worker.
     pub(super) fn begin(&mut self, lease: LeaseId, start: Start, effects: &mut Effects) {
         let idle = match &start {
-            Start::Lease { job, .. } => self.workers.idle_for_task(*job),
+            Start::Lease { .. } => self.workers.idle_for_task(&start.work()),
             Start::Actor { .. } => self.workers.idle_fresh(),
         };
         match idle {
@@ -31,21 +31,22 @@ impl Host {
 
     fn bind(&mut self, proc: ProcId, lease: LeaseId, start: Start, effects: &mut Effects) {
         let pid = self.workers.get(proc).map_or(0, |worker| worker.pid);
-        // It leaves the idle ones of its old job before it takes on the new.
+        let work = start.work();
+        // It leaves the idle ones, which are found by what it was for, before it takes on the new.
         match start {
-            Start::Lease { caller, job, resources, gpus } => {
+            Start::Lease { caller, job, resources, gpus, env } => {
                 self.workers.set_state(proc, State::Leased(lease));
                 if let Some(worker) = self.workers.get_mut(proc) {
-                    worker.job = Some(job);
+                    worker.work = Some(work);
                 }
-                let leased = FromController::Leased { lease, caller, job, resources, gpus };
+                let leased = FromController::Leased { lease, caller, job, resources, gpus, env };
                 effects.push(Effect::Send { to: proc, message: leased });
                 effects.push(Effect::ToController(FromHost::LeaseBound { lease, worker: proc }));
             }
             Start::Actor { spec, restarts, gpus } => {
                 self.workers.set_state(proc, State::Actor(lease));
                 if let Some(worker) = self.workers.get_mut(proc) {
-                    worker.job = Some(spec.job);
+                    worker.work = Some(work);
                 }
                 effects.push(Effect::ToController(FromHost::ActorStarted { start: lease, proc, pid }));
                 let message = FromController::StartActor { spec, restarts, gpus };
@@ -56,12 +57,12 @@ impl Host {
 
     /// The worker has nothing to do: it gets the oldest start that it may serve, or idles.
     fn available(&mut self, proc: ProcId, since: u64, effects: &mut Effects) {
-        let Some(job) = self.workers.get(proc).map(|worker| worker.job) else { return };
-        if job.is_some_and(|job| self.ended_jobs.contains(&job)) {
+        let Some(work) = self.workers.get(proc).map(|worker| &worker.work) else { return };
+        if work.as_ref().is_some_and(|work| self.ended_jobs.contains(&work.job)) {
             self.end_worker(proc, ExitReason::Shutdown, effects);
             return;
         }
-        let next = self.starts.first_for(job);
+        let next = self.starts.first_for(work.as_ref());
         match next.and_then(|lease| Some((lease, self.starts.remove(lease)?))) {
             Some((lease, start)) => self.bind(proc, lease, start, effects),
             None => self.workers.set_state(proc, State::Idle(since)),

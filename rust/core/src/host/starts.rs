@@ -3,20 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::ActorSpec;
-use raymesh_wire::{JobId, LeaseId, ProcId, ResourceSet};
+use raymesh_wire::{Environment, JobId, LeaseId, ProcId, ResourceSet};
+
+use super::workers::Work;
 
 /// What a worker is wanted for.
 #[derive(Clone, Debug)]
 pub(super) enum Start {
-    Lease { caller: ProcId, job: JobId, resources: ResourceSet, gpus: Vec<u32> },
+    Lease { caller: ProcId, job: JobId, resources: ResourceSet, gpus: Vec<u32>, env: Environment },
     Actor { spec: Box<ActorSpec>, restarts: u32, gpus: Vec<u32> },
 }
 
 impl Start {
-    pub fn job(&self) -> JobId {
+    /// What a worker that serves it is for.
+    pub fn work(&self) -> Work {
         match self {
-            Self::Lease { job, .. } => *job,
-            Self::Actor { spec, .. } => spec.job,
+            Self::Lease { job, env, .. } => Work { job: *job, env: env.clone() },
+            Self::Actor { spec, .. } => Work { job: spec.job, env: spec.env.clone() },
         }
     }
 }
@@ -25,30 +28,30 @@ impl Start {
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     all: BTreeMap<LeaseId, Start>,
-    tasks: BTreeSet<(JobId, LeaseId)>,
+    tasks: BTreeSet<(Work, LeaseId)>,
 }
 
 impl Starts {
     pub fn push(&mut self, lease: LeaseId, start: Start) {
-        if let Start::Lease { job, .. } = start {
-            self.tasks.insert((job, lease));
+        if let Start::Lease { .. } = start {
+            self.tasks.insert((start.work(), lease));
         }
         self.all.insert(lease, start);
     }
 
     pub fn remove(&mut self, lease: LeaseId) -> Option<Start> {
         let start = self.all.remove(&lease)?;
-        self.tasks.remove(&(start.job(), lease));
+        self.tasks.remove(&(start.work(), lease));
         Some(start)
     }
 
-    /// The oldest that a worker can serve that has run tasks of `job`, or nothing yet.
-    pub fn first_for(&self, job: Option<JobId>) -> Option<LeaseId> {
-        match job {
+    /// The oldest that a worker can serve that is for `work`, or has run nothing yet.
+    pub fn first_for(&self, work: Option<&Work>) -> Option<LeaseId> {
+        match work {
             None => self.all.first_key_value().map(|(lease, _)| *lease),
-            Some(job) => {
-                let of_job = (job, LeaseId(0))..=(job, LeaseId(u64::MAX));
-                self.tasks.range(of_job).next().map(|(_, lease)| *lease)
+            Some(work) => {
+                let of_work = (work.clone(), LeaseId(0))..=(work.clone(), LeaseId(u64::MAX));
+                self.tasks.range(of_work).next().map(|(_, lease)| *lease)
             }
         }
     }

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use raymesh_wire::control::{ActorSpec, Death, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
-    ActorId, FromController, FunctionId, HostId, JobId, LeaseId, ProcId, Quantity, ResourceSet, Value,
+    ActorId, Environment, FromController, FunctionId, HostId, JobId, LeaseId, ProcId, Quantity, ResourceSet,
+    Value,
 };
 
 use super::{Config, Effect, Event, Host};
@@ -62,12 +63,17 @@ impl World {
 
     /// Lease `n` for a task of `job`; the workers forked for it.
     fn bind(&mut self, n: u64, job: u32) -> Vec<ProcId> {
+        self.bind_in(n, job, &[])
+    }
+
+    fn bind_in(&mut self, n: u64, job: u32, env: &'static [u8]) -> Vec<ProcId> {
         self.order(ToHost::BindLease {
             lease: LeaseId(n),
             caller: caller(),
             job: JobId(job),
             resources: ResourceSet::new(),
             gpus: Vec::new(),
+            env: Environment(Bytes::from_static(env)),
         });
         self.forks()
     }
@@ -99,6 +105,7 @@ impl World {
             max_restarts: 0,
             max_concurrency: 0,
             handle: Bytes::new(),
+            env: Environment::default(),
         };
         self.order(ToHost::StartActor {
             start: LeaseId(n),
@@ -153,6 +160,24 @@ fn idle_workers_are_used_again_for_their_job_only() {
     assert_eq!(world.bound(), [(LeaseId(2), worker)]);
     world.end(2);
     assert_eq!(world.bind(3, 2).len(), 1);
+}
+
+#[test]
+fn a_worker_that_took_up_an_environment_serves_no_other() {
+    let mut world = World::new(|_| {});
+    let worker = world.bind_in(1, 1, b"a")[0];
+    world.hello(worker);
+    // They wait for a worker of their own, also when the other one is free.
+    assert_eq!(world.bind_in(2, 1, b"b").len(), 1);
+    assert_eq!(world.bind_in(3, 1, b"").len(), 1);
+    world.end(1);
+    assert_eq!(world.bound(), []);
+    assert!(world.bind_in(4, 1, b"a").is_empty());
+    assert_eq!(world.bound(), [(LeaseId(4), worker)]);
+    world.end(4);
+    // Whatever it has taken up, it ends with its job.
+    world.order(ToHost::JobEnded { job: JobId(1) });
+    assert_eq!(world.exits(), [worker]);
 }
 
 #[test]

@@ -3,7 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::DeathCause;
-use raymesh_wire::{JobId, LeaseId, ProcId};
+use raymesh_wire::{Environment, JobId, LeaseId, ProcId};
+
+/// What a worker is for: the tasks of one job that need one environment. It runs no others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Work {
+    pub job: JobId,
+    pub env: Environment,
+}
 
 /// One worker process.
 #[derive(Debug)]
@@ -11,8 +18,8 @@ pub(super) struct Worker {
     /// 0 until known.
     pub pid: u32,
     pub state: State,
-    /// The job whose tasks it has run: it runs no others. None: it has run nothing.
-    pub job: Option<JobId>,
+    /// None: it has run nothing.
+    pub work: Option<Work>,
     /// Others have more from birth: of those that have run nothing, it is taken last and retired first.
     outdated: bool,
     /// To be killed as soon as the process exists.
@@ -44,10 +51,11 @@ pub(super) struct Workers {
     all: BTreeMap<ProcId, Worker>,
     pub by_lease: BTreeMap<LeaseId, ProcId>,
     pub starting: u32,
-    /// Idle ones that have run nothing, outdated or not; those that have, by job; and these by time.
+    /// Idle ones that have run nothing, outdated or not; those that have, by what they are for; and these by
+    /// time.
     fresh: BTreeSet<(u64, ProcId)>,
     outdated: BTreeSet<(u64, ProcId)>,
-    used: BTreeSet<(JobId, u64, ProcId)>,
+    used: BTreeSet<(Work, u64, ProcId)>,
     used_since: BTreeSet<(u64, ProcId)>,
 }
 
@@ -56,7 +64,7 @@ impl Workers {
         let worker = Worker {
             pid: 0,
             state: State::Starting,
-            job: None,
+            work: None,
             outdated: false,
             doomed: false,
             deadline: None,
@@ -88,10 +96,11 @@ impl Workers {
         self.fresh.len()
     }
 
-    /// The best idle worker for a task of `job`: one that has run such tasks, lately.
-    pub fn idle_for_task(&self, job: JobId) -> Option<ProcId> {
-        let of_job = (job, 0, ProcId::from_u64(0))..=(job, u64::MAX, ProcId::from_u64(u64::MAX));
-        self.used.range(of_job).next_back().map(|(_, _, proc)| *proc).or_else(|| self.idle_fresh())
+    /// The best idle worker for such a task: one that has run others of them, lately.
+    pub fn idle_for_task(&self, work: &Work) -> Option<ProcId> {
+        let least = (work.clone(), 0, ProcId::from_u64(0));
+        let most = (work.clone(), u64::MAX, ProcId::from_u64(u64::MAX));
+        self.used.range(least..=most).next_back().map(|(_, _, proc)| *proc).or_else(|| self.idle_fresh())
     }
 
     /// An idle worker that has run nothing yet.
@@ -100,8 +109,9 @@ impl Workers {
     }
 
     pub fn idle_of_job(&self, job: JobId) -> Vec<ProcId> {
-        let of_job = (job, 0, ProcId::from_u64(0))..=(job, u64::MAX, ProcId::from_u64(u64::MAX));
-        self.used.range(of_job).map(|(_, _, proc)| *proc).collect()
+        let least = Work { job, env: Environment::default() };
+        let from = self.used.range((least, 0, ProcId::from_u64(0))..);
+        from.take_while(|(work, ..)| work.job == job).map(|(_, _, proc)| *proc).collect()
     }
 
     /// The idle worker that may be retired first, and since when it idles; `spare` fresh ones stay.
@@ -118,7 +128,7 @@ impl Workers {
     pub fn outdate(&mut self, proc: ProcId) {
         let Some(worker) = self.all.get_mut(&proc) else { return };
         worker.outdated = true;
-        if let (State::Idle(since), None) = (worker.state, worker.job)
+        if let (State::Idle(since), None) = (worker.state, &worker.work)
             && self.fresh.remove(&(since, proc))
         {
             self.outdated.insert((since, proc));
@@ -129,13 +139,13 @@ impl Workers {
         let Some(worker) = self.all.get_mut(&proc) else { return };
         match worker.state {
             State::Starting => self.starting -= 1,
-            State::Idle(since) => match worker.job {
+            State::Idle(since) => match &worker.work {
                 None => {
                     self.fresh.remove(&(since, proc));
                     self.outdated.remove(&(since, proc));
                 }
-                Some(job) => {
-                    self.used.remove(&(job, since, proc));
+                Some(work) => {
+                    self.used.remove(&(work.clone(), since, proc));
                     self.used_since.remove(&(since, proc));
                 }
             },
@@ -146,15 +156,15 @@ impl Workers {
         }
         match state {
             State::Starting => self.starting += 1,
-            State::Idle(since) => match worker.job {
+            State::Idle(since) => match &worker.work {
                 None if worker.outdated => {
                     self.outdated.insert((since, proc));
                 }
                 None => {
                     self.fresh.insert((since, proc));
                 }
-                Some(job) => {
-                    self.used.insert((job, since, proc));
+                Some(work) => {
+                    self.used.insert((work.clone(), since, proc));
                     self.used_since.insert((since, proc));
                 }
             },

@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
-use raymesh_wire::{CallTarget, JobId, LeaseId, Message, ProcId, ResourceSet, TaskId, ToController};
+use raymesh_wire::{
+    CallTarget, Environment, JobId, LeaseId, Message, ProcId, ResourceSet, TaskId, ToController,
+};
 
 use super::{Effect, Nanos, Process};
 
@@ -22,6 +24,7 @@ const PIPELINE_MAX: u32 = 64;
 struct Shape {
     resources: ResourceSet,
     job: JobId,
+    env: Environment,
     queue: VecDeque<u64>,
     leases: Vec<LeaseId>,
     /// Workers that the controller knows we still want.
@@ -51,7 +54,7 @@ pub(super) struct Lease {
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     shapes: Vec<Shape>,
-    by_resources: HashMap<(JobId, ResourceSet), u32>,
+    by_demand: HashMap<(JobId, Environment, ResourceSet), u32>,
     pub(super) all: HashMap<LeaseId, Lease>,
     /// Leases without work, oldest first (entries may be stale).
     idle: VecDeque<(Nanos, LeaseId)>,
@@ -126,16 +129,18 @@ impl Leases {
 }
 
 impl Process {
-    /// The key of a resource shape: tasks of one shape share workers.
-    pub fn shape(&mut self, job: JobId, resources: &ResourceSet) -> u32 {
-        if let Some(key) = self.leases.by_resources.get(&(job, resources.clone())) {
+    /// The key of a shape, which is resources and an environment: tasks of one shape share workers.
+    pub fn shape(&mut self, job: JobId, env: &Environment, resources: &ResourceSet) -> u32 {
+        let demand = (job, env.clone(), resources.clone());
+        if let Some(key) = self.leases.by_demand.get(&demand) {
             return *key;
         }
         let key = self.leases.shapes.len() as u32;
-        self.leases.by_resources.insert((job, resources.clone()), key);
+        self.leases.by_demand.insert(demand, key);
         self.leases.shapes.push(Shape {
             resources: resources.clone(),
             job,
+            env: env.clone(),
             queue: VecDeque::new(),
             leases: Vec::new(),
             demanded: 0,
@@ -212,8 +217,8 @@ impl Process {
         if backlog == 0 {
             shape.unplaceable = None;
         }
-        let message =
-            ToController::Demand { key, job: shape.job, resources: shape.resources.clone(), backlog };
+        let (resources, env) = (shape.resources.clone(), shape.env.clone());
+        let message = ToController::Demand { key, job: shape.job, resources, backlog, env };
         self.tell_controller(message, fx);
     }
 

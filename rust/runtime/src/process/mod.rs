@@ -29,7 +29,7 @@ use raymesh_core::process::{Effect, Flag, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
 use raymesh_wire::{
-    ActorId, Block, FromController, JobId, LeaseId, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId,
+    ActorId, Block, Environment, FromController, JobId, LeaseId, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId,
     decode, encode,
 };
 
@@ -73,8 +73,9 @@ pub struct Proc {
     copies: Mutex<copies::Copies>,
     /// Called with what the user should know; quick, and takes no lock of the process.
     on_notice: Mutex<Option<OnNotice>>,
-    /// The job that it works for at present.
+    /// The job that it works for at present, and that job's environment.
     job: AtomicU32,
+    env: Mutex<Environment>,
     exit: Mutex<Option<ExitReason>>,
     own_exit: AtomicBool,
     actor_start: Mutex<Option<FromController>>,
@@ -145,6 +146,7 @@ impl Proc {
             copies: Mutex::new(copies::Copies::default()),
             on_notice: Mutex::new(None),
             job: AtomicU32::new(me.host().0),
+            env: Mutex::new(Environment::default()),
             exit: Mutex::new(None),
             own_exit: AtomicBool::new(false),
             actor_start: Mutex::new(None),
@@ -171,6 +173,17 @@ impl Proc {
     #[must_use]
     pub fn job(&self) -> JobId {
         JobId(self.job.load(Ordering::Relaxed))
+    }
+
+    /// What a worker is to take up for its job, and what those that it calls take up; a driver's own.
+    #[must_use]
+    pub fn environment(&self) -> Environment {
+        self.env.lock().clone()
+    }
+
+    /// Of a driver: what the workers of its job take up.
+    pub fn set_environment(&self, env: Environment) {
+        *self.env.lock() = env;
     }
 
     /// Ends the helper thread and wakes all waiters; their waits answer [`Waited::Stopped`].
@@ -282,12 +295,14 @@ impl Proc {
             Message::FromController(start @ FromController::StartActor { .. }) => {
                 if let FromController::StartActor { spec, .. } = &start {
                     self.job.store(spec.job.0, Ordering::Relaxed);
+                    self.set_environment(spec.env.clone());
                 }
                 *self.actor_start.lock() = Some(start);
             }
             message => {
-                if let Message::FromController(FromController::Leased { job, .. }) = &message {
+                if let Message::FromController(FromController::Leased { job, env, .. }) = &message {
                     self.job.store(job.0, Ordering::Relaxed);
+                    self.set_environment(env.clone());
                 }
                 let State { core, effects, .. } = state;
                 core.receive(self.clock.now(), from, message, effects);

@@ -53,7 +53,13 @@ fn member(target: &Target, resource: &str) -> Driver {
 fn lease_at(driver: &mut Driver, resource: &str) -> ProcId {
     let key = resource.len() as u32 + 100;
     let resources = ResourceSet::from_iter([(resource, Quantity::ONE)]);
-    let demand = |backlog| ToController::Demand { key, job: JobId(1), resources: resources.clone(), backlog };
+    let demand = |backlog| ToController::Demand {
+        key,
+        job: JobId(1),
+        resources: resources.clone(),
+        backlog,
+        env: raymesh_wire::Environment::default(),
+    };
     driver.tell_controller(demand(1));
     let worker = driver.expect("a lease", |_, message| match message {
         Message::FromController(FromController::LeaseGranted { key: granted, worker, .. })

@@ -76,6 +76,7 @@ fn a_zygote_that_cannot_import_raymesh_says_so_and_the_end_is_orderly() {
         job: raymesh_wire::JobId(1),
         resources: raymesh_wire::ResourceSet::from_iter([("CPU", raymesh_wire::Quantity::ONE)]),
         backlog: 1,
+        env: raymesh_wire::Environment::default(),
     });
     driver.expect_line("the error", |line| line.text.contains("No module named 'raymesh"));
     driver.stop();

@@ -98,7 +98,13 @@ impl Driver {
         let key = self.next;
         self.next += 1;
         let resources = ResourceSet::from_iter([("CPU", Quantity::ONE)]);
-        self.tell_controller(ToController::Demand { key, job: JobId(1), resources, backlog: 1 });
+        self.tell_controller(ToController::Demand {
+            key,
+            job: JobId(1),
+            resources,
+            backlog: 1,
+            env: raymesh_wire::Environment::default(),
+        });
         let worker = self.expect("a lease", |_, message| match message {
             Message::FromController(FromController::LeaseGranted { key: granted, worker, .. })
                 if *granted == key =>
@@ -108,7 +114,13 @@ impl Driver {
             _ => None,
         });
         let resources = ResourceSet::from_iter([("CPU", Quantity::ONE)]);
-        self.tell_controller(ToController::Demand { key, job: JobId(1), resources, backlog: 0 });
+        self.tell_controller(ToController::Demand {
+            key,
+            job: JobId(1),
+            resources,
+            backlog: 0,
+            env: raymesh_wire::Environment::default(),
+        });
         self.tell_controller(ToController::Watch { proc: worker });
         worker
     }

@@ -17,6 +17,10 @@ fn n64() -> impl Strategy<Value = u64> {
     any::<u64>()
 }
 
+fn env() -> impl Strategy<Value = Environment> {
+    bytes().prop_map(Environment)
+}
+
 fn flag() -> impl Strategy<Value = bool> {
     any::<bool>()
 }
@@ -163,7 +167,7 @@ fn spec() -> impl Strategy<Value = Box<ActorSpec>> {
     let what = (actor(), job(), function(), text());
     let args = (value(), option::of(object()), vec((object(), value()), FEW), objects());
     let place = (resources(), resources(), text(), text(), any::<bool>());
-    (what, args, place, any::<i64>(), n32(), bytes()).prop_map(
+    (what, args, place, any::<i64>(), n32(), bytes(), env()).prop_map(
         |(
             (actor, job, class, class_name),
             (args, args_object, deps, refs),
@@ -171,6 +175,7 @@ fn spec() -> impl Strategy<Value = Box<ActorSpec>> {
             max_restarts,
             max_concurrency,
             handle,
+            env,
         )| {
             Box::new(ActorSpec {
                 actor,
@@ -189,6 +194,7 @@ fn spec() -> impl Strategy<Value = Box<ActorSpec>> {
                 max_restarts,
                 max_concurrency,
                 handle,
+                env,
             })
         },
     )
@@ -267,8 +273,8 @@ fn host() -> impl Strategy<Value = HostInfo> {
 
 fn to_controller() -> impl Strategy<Value = ToController> {
     let leases = prop_oneof![
-        (n32(), job(), resources(), n32()).prop_map(|(key, job, resources, backlog)| {
-            ToController::Demand { key, job, resources, backlog }
+        (n32(), job(), resources(), n32(), env()).prop_map(|(key, job, resources, backlog, env)| {
+            ToController::Demand { key, job, resources, backlog, env }
         }),
         lease().prop_map(|lease| ToController::ReturnLease { lease }),
         Just(ToController::Blocked),
@@ -322,9 +328,11 @@ fn from_controller() -> impl Strategy<Value = FromController> {
             never,
             reason
         }),
-        (lease(), proc(), job(), resources(), gpus()).prop_map(|(lease, caller, job, resources, gpus)| {
-            FromController::Leased { lease, caller, job, resources, gpus }
-        }),
+        (lease(), proc(), job(), resources(), gpus(), env()).prop_map(
+            |(lease, caller, job, resources, gpus, env)| {
+                FromController::Leased { lease, caller, job, resources, gpus, env }
+            }
+        ),
         (spec(), n32(), gpus()).prop_map(|(spec, restarts, gpus)| FromController::StartActor {
             spec,
             restarts,

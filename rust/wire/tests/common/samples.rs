@@ -145,6 +145,10 @@ fn call(target: CallTarget) -> Message {
     }))
 }
 
+fn env() -> Environment {
+    Environment(Bytes::from_static(b"{}"))
+}
+
 fn spec() -> Box<ActorSpec> {
     Box::new(ActorSpec {
         actor: actor(),
@@ -163,6 +167,7 @@ fn spec() -> Box<ActorSpec> {
         max_restarts: -1,
         max_concurrency: 1000,
         handle: Bytes::from_static(b"handle"),
+        env: env(),
     })
 }
 
@@ -221,7 +226,7 @@ pub fn samples() -> Vec<Message> {
 fn to_controller() -> Vec<ToController> {
     let request = RequestId(300);
     vec![
-        ToController::Demand { key: 1, job: JobId(2), resources: resources(), backlog: 1000 },
+        ToController::Demand { key: 1, job: JobId(2), resources: resources(), backlog: 1000, env: env() },
         ToController::ReturnLease { lease: LeaseId(3) },
         ToController::Blocked,
         ToController::Unblocked,
@@ -284,6 +289,7 @@ fn from_controller() -> Vec<FromController> {
             job: JobId(2),
             resources: resources(),
             gpus: vec![0, 7],
+            env: env(),
         },
         FromController::StartActor { spec: spec(), restarts: 1, gpus: vec![3] },
         FromController::ActorState { actor: actor(), state: ActorState::Dead { error: error() } },

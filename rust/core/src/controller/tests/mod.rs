@@ -115,7 +115,16 @@ impl World {
 
     fn demand(&mut self, from: ProcId, key: u32, resources: &ResourceSet, backlog: u32) -> Vec<Bind> {
         let resources = resources.clone();
-        self.say(from, ToController::Demand { key, job: JobId(1), resources, backlog });
+        self.say(
+            from,
+            ToController::Demand {
+                key,
+                job: JobId(1),
+                resources,
+                backlog,
+                env: raymesh_wire::Environment::default(),
+            },
+        );
         self.binds()
     }
 
@@ -249,6 +258,7 @@ fn actor(creator: ProcId, seq: u32) -> ActorSpec {
         max_restarts: 0,
         max_concurrency: 0,
         handle: bytes::Bytes::new(),
+        env: raymesh_wire::Environment::default(),
     }
 }
 

@@ -130,7 +130,7 @@ impl Net {
         options: Options,
     ) -> (TaskId, Vec<ObjectId>) {
         let (task, flags) = self.with(id, |process, now, fx| {
-            let shape = process.shape(JobId(1), &cpus(1));
+            let shape = process.shape(JobId(1), &raymesh_wire::Environment::default(), &cpus(1));
             let spec = TaskSpec {
                 function: FunctionId([7; 16]),
                 arguments,
@@ -202,6 +202,7 @@ impl Net {
                 max_restarts,
                 max_concurrency: 1,
                 handle: Bytes::new(),
+                env: raymesh_wire::Environment::default(),
             };
             process.create_actor(CreateActor { spec, arguments }, fx);
             actor
