@@ -58,7 +58,7 @@ def run(script: str, *arguments: str, folder: Path, **variables: str) -> str:
     done = subprocess.run(
         [sys.executable, str(home / "script.py"), *arguments],
         cwd=elsewhere,
-        env={**os.environ, **variables},
+        env={**os.environ, "PYTHONPATH": str(Path(ray.__file__).parents[1]), **variables},
         capture_output=True,
         text=True,
         timeout=100,
