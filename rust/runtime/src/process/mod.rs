@@ -29,8 +29,8 @@ use raymesh_core::process::{Effect, Flag, Incoming, Process};
 use raymesh_shm::{Endpoint, Segment};
 use raymesh_wire::control::{ActorSpec, ExitReason, FromAgent, ToAgent};
 use raymesh_wire::{
-    ActorId, Block, Environment, FromController, JobId, LeaseId, Message, ObjectId, ProcId, ReplyStatus, Return, TaskId,
-    decode, encode,
+    ActorId, Block, Environment, FromController, JobId, LeaseId, Message, ObjectId, ProcId, ReplyStatus,
+    Return, TaskId, decode, encode,
 };
 
 use crate::clock::Clock;
