@@ -115,6 +115,7 @@ fn actor(creator: ProcId, seq: u32, name: &str) -> ToController {
             max_restarts: 0,
             max_concurrency: 0,
             handle: Bytes::new(),
+            env: raymesh_wire::Environment::default(),
         }),
     }
 }
@@ -177,7 +178,16 @@ impl Cluster {
         first.say_as(me, actor(me, 1, "kept"));
         first.say_as(me, actor(me, 2, ""));
         let resources = ResourceSet::from_iter([("CPU", Quantity::ONE)]);
-        first.say_as(me, ToController::Demand { key: 1, job: JobId(2), resources, backlog: 3 });
+        first.say_as(
+            me,
+            ToController::Demand {
+                key: 1,
+                job: JobId(2),
+                resources,
+                backlog: 3,
+                env: raymesh_wire::Environment::default(),
+            },
+        );
         first.say_as(me, actor(me, 3, "killed"));
         first
             .say_as(me, ToController::KillActor { actor: ActorId { creator: me, seq: 3 }, no_restart: true });
