@@ -140,7 +140,9 @@ class Cluster:
         options.setdefault("object_store_memory", 150 * 1024 * 1024)
         options.setdefault("journal", "none")
         join = None if self.head_node is None else self.address
-        namespace = options.pop("network", None) or (self._network and self._network.add())
+        namespace: Namespace | None = options.pop("network", None)
+        if namespace is None and self._network is not None:
+            namespace = self._network.add()
         if namespace:
             options.setdefault("listen", namespace.address)
             options["within"] = namespace.command
