@@ -27,6 +27,8 @@ class Record(NamedTuple):
     address: str
     """IP:PORT where it listens."""
     head: bool
+    announced: bool = False
+    """Programs that name no cluster join it."""
 
 
 def folder() -> Path:
@@ -97,11 +99,14 @@ def is_host(pid: int) -> bool:
 def join_string(address: str | None) -> str | None:
     """The join string of the cluster that `address` (as given to `init`) means. None: start one here.
 
-    Raises ConnectionError if there is no such cluster to be found.
+    Without an address, and without RAY_ADDRESS, it is the cluster that `raymesh start` has started last on this
+    machine, if one runs. Raises ConnectionError if there is no such cluster to be found.
     """
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    address = address or os.environ.get("RAY_ADDRESS")
     if address == "local":
         return None
+    if not address:
+        return _announced()
     address = address.removeprefix("ray://")
     if "/" in address:
         return address
@@ -120,3 +125,11 @@ def join_string(address: str | None) -> str | None:
         f"No cluster at {address!r} is known on this machine, and an address alone does not open one: "
         f"it takes the cluster's token.\n{_HINT}"
     )
+
+
+def _announced() -> str | None:
+    try:
+        return next((record.join for record in running() if record.announced), None)
+    except OSError:
+        # Somebody else's folder, or none can be made: there is nothing in it to be trusted.
+        return None

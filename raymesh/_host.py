@@ -24,6 +24,7 @@ def main() -> int:
     """The process. Answers its exit code."""
     wanted: dict[str, Any] = json.load(sys.stdin)
     log: str | None = wanted.pop("log")
+    announced: bool = wanted.pop("announced")
     told: list[int] = []
 
     def tell(sig: int, _frame: FrameType | None) -> None:
@@ -37,7 +38,9 @@ def main() -> int:
         _say({"error": str(error), "kind": type(error).__name__})
         return 1
     join = host.join_string()
-    record = _address.Record(os.getpid(), join or wanted["join"], host.address(), join is not None)
+    record = _address.Record(
+        os.getpid(), join or wanted["join"], host.address(), join is not None, announced
+    )
     _address.write(record)
     _say({"join": record.join, "address": record.address, "pid": record.pid})
     if log:

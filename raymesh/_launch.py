@@ -41,6 +41,7 @@ def launch(
     journal: str | None = None,
     patience: float = 60.0,
     attached: bool = False,
+    announced: bool = False,
     within: Sequence[str] = (),
 ) -> Launched:
     """Starts a host that joins the cluster of the string `join`, or a head if there is none.
@@ -50,7 +51,7 @@ def launch(
 
     Without `listen` a head is reached from this machine only, and others where the head sees them.
 
-    `within` is put before its command.
+    Programs of this user that name no cluster join an `announced` one. `within` is put before its command.
 
     An attached one gets the signals of this process's terminal and its standard error. Raises
     ConnectionError if the cluster cannot be joined or the port is not to be had, ValueError or
@@ -91,7 +92,8 @@ def launch(
     assert process.stdout is not None
     try:
         with process.stdin:
-            json.dump({**wanted, "log": None if attached else str(log)}, process.stdin)
+            told = {**wanted, "announced": announced, "log": None if attached else str(log)}
+            json.dump(told, process.stdin)
         line = process.stdout.readline()
     except BaseException:
         # Ctrl-C: nobody would know of it.

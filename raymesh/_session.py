@@ -149,9 +149,6 @@ def auto_init() -> None:
 
 
 def _join_string(address: str | None) -> str | None:
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
-    if address == "local":
-        return None
     from raymesh import _address
 
     return _address.join_string(address)

@@ -49,9 +49,82 @@ def test_the_commands_start_join_show_and_end_a_cluster(own_folder: Path) -> Non
         ray.shutdown()
     finally:
         ended = raymesh("stop")
-    assert "Ended 2 hosts." in ended.stdout
+    assert ended.stdout.index("Ended the host") < ended.stdout.index("Ended the head")
     assert _address.running() == []
-    assert "Ended 0 hosts." in raymesh("stop").stdout
+    assert "No host runs." in raymesh("stop").stdout
+
+
+def test_a_program_that_names_no_cluster_joins_the_one_that_was_started_here(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+    def cpus(**options: Any) -> float:
+        ray.init(log_to_driver=False, **options)
+        try:
+            return ray.cluster_resources()["CPU"]
+        finally:
+            ray.shutdown()
+
+    try:
+        assert raymesh("start", "--head", "--num-cpus", "7").returncode == 0
+        assert cpus() == 7
+        assert cpus(address="local", num_cpus=2) == 2
+        with pytest.raises(ValueError, match="num_cpus must not be provided"):
+            cpus(num_cpus=2)
+        # A folder that others may write to is not believed.
+        (own_folder / "raymesh").chmod(0o777)
+        assert cpus(num_cpus=2) == 2
+        (own_folder / "raymesh").chmod(0o700)
+    finally:
+        raymesh("stop")
+    assert cpus(num_cpus=2) == 2
+
+
+def test_a_cluster_of_a_test_is_joined_by_nobody_who_does_not_name_it(
+    cluster: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    cluster({"num_cpus": 7}, connect=False)
+    ray.init(num_cpus=2, log_to_driver=False)
+    assert ray.cluster_resources()["CPU"] == 2
+
+
+def test_what_a_host_is_may_stand_in_a_file(own_folder: Path) -> None:
+    file = own_folder / "host.toml"
+    file.write_text(
+        'num-cpus = 3\nnode-name = "of a file"\nresources = { disk = 2 }\n[labels]\nzone = "a"\n'
+    )
+    try:
+        started = raymesh("start", "--head", "--config", str(file), "--num-cpus", "5")
+        assert started.returncode == 0, started.stderr
+        ray.init(log_to_driver=False)
+        (node,) = ray.nodes()
+        assert (node["Resources"]["CPU"], node["Resources"]["disk"]) == (5, 2)
+        assert (node["Labels"]["zone"], node["NodeName"]) == ("a", "of a file")
+        ray.shutdown()
+    finally:
+        raymesh("stop")
+    file.write_text("cpus = 3\n")
+    refused = raymesh("start", "--head", "--config", str(file))
+    assert refused.returncode != 0
+    assert "'cpus', which is no option of this command" in refused.stderr
+    file.write_text("no toml")
+    assert "is no TOML" in raymesh("start", "--head", "--config", str(file)).stderr
+
+
+def test_one_host_of_several_is_ended_by_its_name(own_folder: Path) -> None:
+    try:
+        assert raymesh("start", "--head", "--num-cpus", "1").returncode == 0
+        assert raymesh("start", "--address", "auto", "--num-cpus", "1").returncode == 0
+        member, head = _address.running()
+        unknown = raymesh("stop", "1")
+        assert unknown.returncode != 0
+        assert f"pid {head.pid}, {head.address}" in unknown.stderr
+        assert f"Ended the host with pid {member.pid}" in raymesh("stop", member.address).stdout
+        assert _address.running() == [head]
+    finally:
+        raymesh("stop")
 
 
 def test_what_a_worker_prints_far_away_is_shown_with_its_host(

@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -26,7 +26,7 @@ def start(*, head: bool, address: str | None, block: bool, **options: Any) -> No
         )
     try:
         join = _address.join_string(address) if address else None
-        launched = launch(join=join, attached=block, **options)
+        launched = launch(join=join, attached=block, announced=True, **options)
     except (AssertionError, ConnectionError, RuntimeError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     if head:
@@ -47,7 +47,7 @@ Other hosts join it with
 and programs with
   ray.init(address="{join}")
 or, as this user on this machine, with
-  ray.init(address="auto")
+  ray.init()
 
 The string is a secret: who has it can run code on the cluster.
 To end it: raymesh stop"""
@@ -65,14 +65,26 @@ def _stay(launched: Launched) -> None:
             launched.process.send_signal(signal.SIGTERM)
 
 
-def stop() -> None:
-    """Ends all hosts of this user on this machine."""
+def stop(names: Sequence[str]) -> None:
+    """Ends those hosts of this user on this machine, by pid or address; all, if none is named."""
     hosts = _address.running()
+    known = {name: record for record in hosts for name in (str(record.pid), record.address)}
+    if unknown := [name for name in names if name not in known]:
+        shown = [f"  pid {record.pid}, {record.address}" for record in hosts]
+        raise click.ClickException(
+            f"No host of yours on this machine is {', '.join(unknown)}.\nhint: "
+            + ("these run:\n" + "\n".join(shown) if hosts else "none runs.")
+        )
+    if names:
+        hosts = [record for record in hosts if record in [known[name] for name in names]]
     # The others first: a head that ends takes its hosts along.
     hosts.sort(key=lambda record: record.head)
     for record in hosts:
         end(record.pid)
-    click.echo(f"Ended {len(hosts)} host{'s' if len(hosts) != 1 else ''}.")
+        kind = "the head" if record.head else "the host"
+        click.echo(f"Ended {kind} with pid {record.pid} ({record.address}).")
+    if not hosts:
+        click.echo("No host runs.")
 
 
 def end(pid: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
@@ -41,6 +42,15 @@ def doctor() -> None:
 
 
 @group.command()
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _option, path: _from_file(context, path),
+    help="A file (TOML) with values for the options below, named without the dashes: num-cpus = 4. What"
+    " the command line says goes first.",
+)
 @click.option("--head", is_flag=True, help="Start a cluster; others join it.")
 @click.option(
     "--address",
@@ -89,11 +99,12 @@ def start(head: bool, address: str | None, resources: str, labels: str, **option
 
 
 @group.command()
-def stop() -> None:
-    """End all hosts that this user has started on this machine."""
+@click.argument("host", nargs=-1)
+def stop(host: tuple[str, ...]) -> None:
+    """End hosts that this user has started on this machine: those named by pid or address, or all."""
     from raymesh.cli import cluster
 
-    cluster.stop()
+    cluster.stop(host)
 
 
 @group.command()
@@ -103,6 +114,33 @@ def status(address: str | None) -> None:
     from raymesh.cli import cluster
 
     cluster.status(address)
+
+
+def _from_file(context: click.Context, path: str | None) -> None:
+    """Takes what the file says as the options' defaults."""
+    if path is None:
+        return
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        with open(path, "rb") as file:
+            values = tomllib.load(file)
+    except ValueError as error:
+        raise click.BadParameter(f"{path} is no TOML: {error}", param_hint="--config") from None
+    known = {option.name for option in context.command.params}
+    defaults = {}
+    for name, value in values.items():
+        if name.replace("-", "_") not in known or name == "config":
+            options = sorted(str(name).replace("_", "-") for name in known if name)
+            raise click.BadParameter(
+                f"{path} has {name!r}, which is no option of this command. There are {', '.join(options)}.",
+                param_hint="--config",
+            )
+        # Tables are the options that take JSON.
+        defaults[name.replace("-", "_")] = json.dumps(value) if isinstance(value, dict) else value
+    context.default_map = {**(context.default_map or {}), **defaults}
 
 
 def _json(option: str, text: str) -> dict[str, Any]:
