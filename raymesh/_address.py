@@ -29,6 +29,8 @@ class Record(NamedTuple):
     head: bool
     announced: bool = False
     """Programs that name no cluster join it."""
+    jobs: str = ""
+    """Where its job server is, http://HOST:PORT; "" if it has none."""
 
 
 def folder() -> Path:

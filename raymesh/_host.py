@@ -25,6 +25,7 @@ def main() -> int:
     wanted: dict[str, Any] = json.load(sys.stdin)
     log: str | None = wanted.pop("log")
     announced: bool = wanted.pop("announced")
+    jobs_at: tuple[str, int] | None = wanted.pop("jobs_at")
     told: list[int] = []
 
     def tell(sig: int, _frame: FrameType | None) -> None:
@@ -38,16 +39,32 @@ def main() -> int:
         _say({"error": str(error), "kind": type(error).__name__})
         return 1
     join = host.join_string()
+    jobs = None
+    if join is not None and jobs_at is not None:
+        from raymesh.job_submission._beside import JobServer
+
+        jobs = JobServer(join, *jobs_at, identity=host.identity())
+        if problem := jobs.start():
+            host.stop()
+            _say({"error": problem, "kind": "RuntimeError"})
+            return 1
     record = _address.Record(
-        os.getpid(), join or wanted["join"], host.address(), join is not None, announced
+        os.getpid(),
+        join or wanted["join"],
+        host.address(),
+        join is not None,
+        announced,
+        jobs.address if jobs else "",
     )
     _address.write(record)
-    _say({"join": record.join, "address": record.address, "pid": record.pid})
+    _say(record._asdict())
     if log:
         os.dup2(2, 1)  # nobody listens there any more
     try:
         while not told:
             lines = host.next_output(_LOOK_S)
+            if jobs is not None:
+                jobs.look_after()
             if lines is None:
                 print("the cluster has ended", file=sys.stderr, flush=True)
                 return 1
@@ -59,6 +76,8 @@ def main() -> int:
                 )
         return 0
     finally:
+        if jobs is not None:
+            jobs.stop()
         host.stop()
         _address.remove(os.getpid())
         _drop_packages()

@@ -25,6 +25,7 @@ class Launched(NamedTuple):
     join: str
     address: str
     log: Path
+    jobs: str = ""
 
 
 def launch(
@@ -40,6 +41,7 @@ def launch(
     node_name: str = "",
     journal: str | None = None,
     patience: float = 60.0,
+    jobs_at: tuple[str, int] | None = None,
     attached: bool = False,
     announced: bool = False,
     within: Sequence[str] = (),
@@ -50,6 +52,8 @@ def launch(
     the addresses of this user's hosts). The others wait `patience` seconds for it, should it die.
 
     Without `listen` a head is reached from this machine only, and others where the head sees them.
+
+    A head has a job server at the address and port `jobs_at`; port 0: 8265, or the next that is free.
 
     Programs of this user that name no cluster join an `announced` one. `within` is put before its command.
 
@@ -77,6 +81,7 @@ def launch(
         "join": join,
         "journals": journals,
         "patience": patience if journals else 0.0,
+        "jobs_at": jobs_at if join is None else None,
     }
     log = _address.new_log()
     with log.open("a", encoding="utf-8") as errors:
@@ -115,7 +120,7 @@ def launch(
         process.wait()
         log.unlink(missing_ok=True)
         raise _KINDS.get(answer["kind"], RuntimeError)(answer["error"])
-    return Launched(process, answer["pid"], answer["join"], answer["address"], log)
+    return Launched(process, answer["pid"], answer["join"], answer["address"], log, answer["jobs"])
 
 
 def _journals(journal: str | None) -> str | None:

@@ -24,6 +24,11 @@ def user_chose(variables: Collection[str]) -> None:
         _user_devices = os.environ["CUDA_VISIBLE_DEVICES"]
 
 
+def has_user_threads() -> bool:
+    """Whether the number of threads was chosen by the user."""
+    return _user_threads
+
+
 def apply(num_cpus: float, gpus: Sequence[int]) -> None:
     """Set the environment for work with `num_cpus` cores and the GPUs of these numbers."""
     if not _user_threads:

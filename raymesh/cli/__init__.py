@@ -1,4 +1,4 @@
-"""The command line: `raymesh run`, `doctor`, `start`, `status`, `stop`.
+"""The command line: `raymesh run`, `doctor`, `start`, `status`, `stop`, `job`.
 
 `run` is handled before click is imported, so that a program starts as fast as with `python`, and
 so that all words behind the script are the script's.

@@ -18,21 +18,36 @@ _END_S = 10.0
 """Seconds that a host may take to end."""
 
 
-def start(*, head: bool, address: str | None, block: bool, **options: Any) -> None:
+def start(
+    *,
+    head: bool,
+    address: str | None,
+    block: bool,
+    include_dashboard: bool,
+    dashboard_host: str,
+    dashboard_port: int,
+    **options: Any,
+) -> None:
     """Starts one host in a process of its own, and says how others join it."""
     if head == (address is not None):
         raise click.UsageError(
             "give either --head, or --address with the string that the head has printed"
         )
+    jobs_at = (dashboard_host, dashboard_port) if head and include_dashboard else None
     try:
         join = _address.join_string(address) if address else None
-        launched = launch(join=join, attached=block, announced=True, **options)
+        launched = launch(join=join, attached=block, jobs_at=jobs_at, announced=True, **options)
     except (AssertionError, ConnectionError, RuntimeError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     if head:
         click.echo(
             _HEAD_RUNS.format(pid=launched.pid, address=launched.address, join=launched.join)
         )
+        if launched.jobs:
+            click.echo(_JOBS.format(jobs=launched.jobs))
+            if launched.jobs.startswith("https:"):
+                secret = launched.join.partition("/")[2]
+                click.echo(_JOBS_ELSEWHERE.format(jobs=launched.jobs, secret=secret))
     else:
         click.echo(f"This host has joined the cluster (pid {launched.pid}, {launched.address}).")
     if block:
@@ -51,6 +66,15 @@ or, as this user on this machine, with
 
 The string is a secret: who has it can run code on the cluster.
 To end it: raymesh stop"""
+
+
+_JOBS = """
+Jobs are submitted to {jobs}, on this machine:
+  raymesh job submit --address {jobs} -- python my_script.py"""
+
+_JOBS_ELSEWHERE = """\
+and on other machines, with the secret:
+  raymesh job submit --address {jobs}/{secret} -- python my_script.py"""
 
 
 def _stay(launched: Launched) -> None:

@@ -84,6 +84,23 @@ def doctor() -> None:
     show_default=True,
     help="Seconds that the others wait for a head that has died.",
 )
+@click.option(
+    "--include-dashboard/--no-include-dashboard",
+    "include_dashboard",
+    default=True,
+    help="Whether a head has a job server.  [default: it has]",
+)
+@click.option(
+    "--dashboard-host",
+    default="127.0.0.1",
+    help="IP address where the job server listens; with TLS, unless it is of this machine only.",
+)
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the job server.  [default: 8265, or the next that is free]",
+)
 @click.option("--block", is_flag=True, help="Stay until the host ends.")
 def start(head: bool, address: str | None, resources: str, labels: str, **options: Any) -> None:
     """Start a host of a cluster on this machine."""
@@ -151,3 +168,12 @@ def _json(option: str, text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise click.BadParameter("must be a JSON object", param_hint=option)
     return value
+
+
+def _add_jobs() -> None:
+    from raymesh.cli.job import job
+
+    group.add_command(job)
+
+
+_add_jobs()

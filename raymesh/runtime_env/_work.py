@@ -101,8 +101,7 @@ def for_options(runtime_env: Mapping[str, Any] | None) -> bytes | None:
     asked = portable(checked(runtime_env))
     if not asked:
         return None
-    for field in ("working_dir", "py_modules"):
-        _refuse_folders(field, asked.get(field))
+    refuse_folders(asked)
     work = current()
     work["runtime_env"] = merged(work.get("runtime_env", {}), asked)
     if "working_dir" in asked:
@@ -131,6 +130,12 @@ def merged(parent: Mapping[str, Any], child: Mapping[str, Any]) -> dict[str, Any
     if variables:
         result["env_vars"] = variables
     return result
+
+
+def refuse_folders(asked: Mapping[str, Any]) -> None:
+    """ValueError unless what it names are packages, which the cluster has already."""
+    for field in ("working_dir", "py_modules"):
+        _refuse_folders(field, asked.get(field))
 
 
 def _refuse_folders(field: str, value: Any) -> None:

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use raymesh_net::ask::resolve;
 use raymesh_net::tls::Identity;
 use raymesh_net::{JoinString, Target, Timing, Token};
@@ -78,7 +79,8 @@ impl Host {
         let agent = py.detach(|| Agent::start(config)).map_err(not_started)?;
         let output = agent.output();
         let join = match (agent.secret().cloned(), agent.address()) {
-            (Some(Secret { token, fingerprint: Some(fingerprint) }), Some(address)) => {
+            (Some(Secret { token, identity: Some(identity) }), Some(address)) => {
+                let fingerprint = identity.fingerprint();
                 Some(JoinString { host: address.ip().to_string(), port: address.port(), token, fingerprint })
             }
             _ => None,
@@ -89,6 +91,12 @@ impl Host {
     /// What other hosts and drivers join a head by; None if this is none.
     fn join_string(&self) -> Option<String> {
         self.join.as_ref().map(ToString::to_string)
+    }
+
+    /// Of a head: its certificate and the key to it (DER), for what else it serves. A secret.
+    fn identity<'py>(&self, py: Python<'py>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let (certificate, key) = self.agent.secret()?.identity.as_ref()?.to_der();
+        Some((PyBytes::new(py, &certificate), PyBytes::new(py, &key)))
     }
 
     /// `IP:PORT` where other hosts reach this one.

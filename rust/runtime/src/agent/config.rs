@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use raymesh_net::tls::{Fingerprint, Identity};
+use raymesh_net::tls::Identity;
 use raymesh_net::{Target, Timing, Token};
 use raymesh_wire::ResourceSet;
 
@@ -42,7 +42,7 @@ pub struct Head {
 pub struct Secret {
     pub token: Token,
     /// None: links are not encrypted.
-    pub fingerprint: Option<Fingerprint>,
+    pub identity: Option<Arc<Identity>>,
 }
 
 #[derive(Clone, Debug)]

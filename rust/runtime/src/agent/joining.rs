@@ -83,8 +83,8 @@ fn lead(config: &Head, wake: &OwnedFd) -> Result<Place, StartError> {
     let me = headship.me();
     let token = Token::from_bytes(about.token);
     let identity = about.identity.clone().map(|(certificate, key)| Identity::from_der(certificate, key));
-    let secret = Secret { token: token.clone(), fingerprint: identity.as_ref().map(Identity::fingerprint) };
     let identity = identity.map(Arc::new);
+    let secret = Secret { token: token.clone(), identity: identity.clone() };
     let mut hub = Hub::new(HubConfig { me, token, identity, listener, timing: config.timing })?;
     hub.set_head(me, config.patience);
     for (host, address) in headship.addresses() {
