@@ -23,6 +23,8 @@ from raymesh.job_submission import _websocket
 JSON_LIMIT = 8 << 20
 _PATIENCE_S = 30.0
 _AT_ONCE = 64
+"""Requests of those who know the token; others wait. Streams do not count."""
+_CONNECTIONS = 1000
 _CHUNK = 1 << 20
 
 
@@ -57,6 +59,13 @@ class Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         super().__init__(address, Request)
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """As the base class; but who only holds connections open gets no threads without end."""
+        if threading.active_count() > _CONNECTIONS:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no fault of ours."""
 
@@ -86,11 +95,6 @@ class Request(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Nobody reads it."""
 
-    def handle_one_request(self) -> None:
-        """As the base class, for so many at once."""
-        with self.server.slots:
-            super().handle_one_request()
-
     def do_GET(self) -> None:
         """All methods come to the same."""
         try:
@@ -102,7 +106,8 @@ class Request(BaseHTTPRequestHandler):
                 )
             if self.headers.get("Transfer-Encoding"):
                 raise Refusal(411, "Length Required: the body must come with a Content-Length")
-            answer = self.server.serve_request(self)
+            with self.server.slots:
+                answer = self.server.serve_request(self)
         except Refusal as refusal:
             # What is left of the body is not read.
             self.close_connection = True
