@@ -8,7 +8,7 @@ STAMPS := $(VENV)/stamps
 
 CARGO     := cargo
 MANIFEST  := rust/Cargo.toml
-RUST_SRC  := $(shell find rust -path rust/target -prune -o \
+RUST_SRC  := $(shell find rust -path rust/target -prune -o -path rust/fuzz -prune -o \
                \( -name '*.rs' -o -name 'Cargo.toml' -o -name 'Cargo.lock' \) -print 2>/dev/null)
 
 # PyO3's build script must see the interpreter that will load the extension.
@@ -58,7 +58,7 @@ $(STAMPS)/native: $(RUST_SRC) $(STAMPS)/env
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 	@touch $@
 
-.PHONY: help env build demo test test-pythons bench compare lint wheel clean distclean
+.PHONY: help env build demo test test-pythons bench compare fuzz lint wheel clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -92,6 +92,23 @@ lint: build ## Check formatting, lints and types of Rust and Python
 	$(BIN)/mypy --strict raymesh
 	$(BIN)/mypy compat_tests/harness compat_tests/bench
 	$(BIN)/python -m mypy.stubtest raymesh._native
+
+# Coverage for libFuzzer, which stable Rust can give; no sanitizer: what is fuzzed has no unsafe code.
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+              -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+              -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
+FUZZ_HOST   = $(shell rustc -vV | sed -n 's/^host: //p')
+
+fuzz: ## Throw random bytes at the decoders of links, a minute each (ARGS="-max_total_time=600"); needs a C++ compiler
+	RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --release --manifest-path rust/fuzz/Cargo.toml --target $(FUZZ_HOST)
+	@cd rust/fuzz && mkdir -p corpus/link corpus/hello corpus/message artifacts
+	@$(PYTHON) -c "import pathlib; to = pathlib.Path('rust/fuzz/corpus/message'); \
+	  [(to / hex.stem).write_bytes(bytes.fromhex(hex.read_text())) for hex in pathlib.Path('rust/wire/tests/golden').glob('*.hex')]"
+	@for target in link hello message; do \
+	  echo "== $$target"; \
+	  (cd rust/fuzz && target/$(FUZZ_HOST)/release/$$target corpus/$$target -artifact_prefix=artifacts/ -max_len=65536 \
+	    -max_total_time=60 -verbosity=0 -print_final_stats=1 $(ARGS)) || exit 1; \
+	done
 
 wheel: $(STAMPS)/env ## Build the wheel for this Python into dist/ (ARGS="-i python3.12" for another)
 	@$(BIN)/maturin build --release --out dist $(or $(ARGS),-i $(BIN)/python)
