@@ -7,15 +7,14 @@ runs; `Job.begin` hands it to the runtime. On the driver's own host workers are 
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from raymesh.job_config import JobConfig
 
 CONFIG_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -67,6 +66,8 @@ class Job:
 
 
 def _hand_in(uri: str, file: Path, *, joins: bool) -> None:
+    import shutil
+
     from raymesh.runtime_env import _cache, _keeper
 
     if joins:
@@ -105,6 +106,8 @@ def ended() -> None:
 
 def _asked(runtime_env: Mapping[str, Any] | None, job_config: JobConfig | None) -> dict[str, Any]:
     if runtime_env is None and os.environ.get("RAY_RUNTIME_ENV"):
+        import json
+
         runtime_env = json.loads(os.environ["RAY_RUNTIME_ENV"])
     if runtime_env is not None and not isinstance(runtime_env, Mapping):
         raise TypeError(f"runtime_env must be a dict, not {type(runtime_env).__name__}")
@@ -113,6 +116,8 @@ def _asked(runtime_env: Mapping[str, Any] | None, job_config: JobConfig | None) 
     given = dict(runtime_env or {})
     if CONFIG_VARIABLE not in os.environ:
         return given
+    import json
+
     submitted: dict[str, Any] = json.loads(os.environ[CONFIG_VARIABLE]).get("runtime_env") or {}
     return _both(submitted, given)
 

@@ -44,7 +44,7 @@ def heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 
     def start(join: str | None = None, **options: Any) -> Head:
         wanted: dict[str, Any] = {"num_cpus": 2, "jobs_at": ("127.0.0.1", 0), **options}
-        launched = _launch.launch(join=join, journal="none", **wanted)
+        launched = _launch.launch(join=join, **{"journal": "none", **wanted})
         started.append(launched)
         return launched
 
@@ -169,6 +169,18 @@ def test_a_stopped_job_ends_with_all_it_has_started(client: JobSubmissionClient)
     assert client.stop_job(job) is False
 
 
+def test_what_a_stopped_job_has_started_may_end_in_order(client: JobSubmissionClient) -> None:
+    mark = f"36{os.getpid()}"
+    orderly = (
+        f"""sh -c 'trap "sleep 0.2; echo in order; exit" TERM; echo up; sleep {mark} & wait' & """
+    )
+    job = client.submit_job(entrypoint=orderly + f"exec sleep {mark}")
+    running(client, job)
+    client.stop_job(job)
+    assert ended(client, job).status is JobStatus.STOPPED
+    assert "in order\n" in client.get_job_logs(job)
+
+
 def test_a_job_that_will_not_stop_is_killed(
     heads: Callable[..., Head], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +259,38 @@ def test_a_killed_job_server_comes_back_and_goes_on(
 def _children(pid: int) -> list[int]:
     found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
     return [int(word) for word in found.stdout.split()]
+
+
+def test_a_head_that_comes_back_knows_its_jobs(heads: Callable[..., Head], tmp_path: Path) -> None:
+    head = heads(journal=None)
+    port = int(head.address.rpartition(":")[2])
+    heads(head.join, resources={"there": 1})
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    client = JobSubmissionClient(head.jobs)
+    ended(client, client.submit_job(entrypoint="echo old", submission_id="old"))
+    far = client.submit_job(
+        entrypoint=f"echo up; cat {gate}", entrypoint_resources={"there": 1}, submission_id="far"
+    )
+    near = client.submit_job(
+        entrypoint=f"echo up; cat {gate}.none || sleep 999", submission_id="near"
+    )
+    running(client, far)
+    running(client, near)
+    os.kill(head.pid, signal.SIGKILL)
+    head.process.wait()
+    again = heads(journal=None, port=port)
+    assert again.join == head.join
+    client = JobSubmissionClient(again.jobs)
+    assert client.get_job_status("old") is JobStatus.SUCCEEDED
+    assert client.get_job_logs("old").endswith("old\n")
+    lost = ended(client, near)
+    assert lost.status is JobStatus.FAILED
+    assert client.get_job_status(far) is JobStatus.RUNNING
+    with gate.open("w") as opened:
+        opened.write("after\n")
+    assert ended(client, far).status is JobStatus.SUCCEEDED
+    assert client.get_job_logs(far).endswith("up\nafter\n")
 
 
 def test_a_command_goes_where_its_resources_are(heads: Callable[..., Head]) -> None:

@@ -11,7 +11,23 @@ import click
 import raymesh
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """Imports what is about jobs only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names."""
+        return sorted([*super().list_commands(ctx), "job"])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name."""
+        if cmd_name == "job":
+            from raymesh.cli.job import job
+
+            return job
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(raymesh.__version__, prog_name="raymesh")
 def group() -> None:
     """Ray programs on the runtime of raymesh.
@@ -168,12 +184,3 @@ def _json(option: str, text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise click.BadParameter("must be a JSON object", param_hint=option)
     return value
-
-
-def _add_jobs() -> None:
-    from raymesh.cli.job import job
-
-    group.add_command(job)
-
-
-_add_jobs()

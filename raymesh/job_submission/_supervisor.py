@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import tempfile
 import threading
+import time
+from collections.abc import Iterable
 from typing import Any
 
 from raymesh._job import CONFIG_VARIABLE
@@ -41,7 +44,8 @@ class Supervisor:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115
         self._size = 0
         self._code: int | None = None
-        self._stopped = False
+        self._stopped, self._deadline = False, 0.0
+        self._wait_s = float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", _STOP_WAIT_S))
         self._process: subprocess.Popen[bytes] | None = None
         self._change = threading.Condition()
 
@@ -89,7 +93,7 @@ class Supervisor:
             process = self._process
             if process is None or self._code is not None:
                 return
-            self._stopped = True
+            self._stopped, self._deadline = True, time.monotonic() + self._wait_s
         name = os.environ.get("RAY_JOB_STOP_SIGNAL", "SIGTERM")
         told = signal.SIGINT if name == "SIGINT" else signal.SIGTERM
         living = kin.descendants(os.getpid())
@@ -98,9 +102,8 @@ class Supervisor:
                 os.kill(pid, told)
             except OSError:
                 continue
-        wait_s = float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", _STOP_WAIT_S))
         with self._change:
-            if self._change.wait_for(lambda: self._code is not None, wait_s):
+            if self._change.wait_for(lambda: self._code is not None, self._wait_s):
                 return
         kin.kill(kin.descendants(os.getpid()))
 
@@ -141,6 +144,9 @@ class Supervisor:
     def _await_end(self) -> None:
         assert self._process is not None
         code = self._process.wait()
+        if self._stopped:
+            # What it has started was told, too, and may have as long as the command.
+            _await(kin.descendants(os.getpid()), self._deadline)
         # What it has left running, and what holds the pipe open.
         kin.kill_all_below(os.getpid())
         for thread in threading.enumerate():
@@ -149,3 +155,16 @@ class Supervisor:
         with self._change:
             self._code = code
             self._change.notify_all()
+
+
+def _await(pids: Iterable[int], deadline: float) -> None:
+    """Until these have ended, or the time has come."""
+    for pid in pids:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            continue
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        os.close(descriptor)
