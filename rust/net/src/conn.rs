@@ -193,6 +193,23 @@ impl Conn {
     pub const fn has_ended(&self) -> bool {
         self.ended
     }
+
+    /// Its parts, for whoever goes on with it in another way. No poll may watch the socket any more.
+    pub(crate) fn into_parts(mut self) -> Parts {
+        self.out.drain(..self.done);
+        Parts { socket: self.socket, tls: self.tls, unsent: self.out, arrived: self.arrived }
+    }
+}
+
+/// See [`Conn::into_parts`].
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub socket: TcpStream,
+    pub tls: Option<Box<Connection>>,
+    /// Not encrypted yet.
+    pub unsent: Vec<u8>,
+    /// Decrypted, and not taken.
+    pub arrived: Vec<u8>,
 }
 
 fn decrypt(
@@ -231,6 +248,6 @@ fn write(
     }
 }
 
-fn tls_error(error: rustls::Error) -> LinkError {
+pub(crate) fn tls_error(error: rustls::Error) -> LinkError {
     LinkError::Tls(error.to_string())
 }

@@ -40,8 +40,9 @@ pub enum Purpose {
         /// The last number that arrived at the dialer.
         received: u64,
     },
-    /// One more connection of that link, for large things.
-    Bulk { from: HostId, to: HostId },
+    /// A connection beside that link, for large things ([`crate::lane`]). They go one way only: from the dialer
+    /// if it `sends`, else to it.
+    Bulk { from: HostId, to: HostId, sends: bool },
     /// Somebody who knows the token asks something, without being a host.
     Ask { question: Vec<u8> },
 }

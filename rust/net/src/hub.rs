@@ -4,9 +4,11 @@
 //!
 //! - [`link`]: what is known of each other host. [`entry`]: each connection, from its first byte.
 //! - [`connect`]: connections that begin and end. [`traffic`]: bytes that arrive and leave.
+//! - [`lanes`]: connections for large things, which are handed over once they stand.
 
 mod connect;
 mod entry;
+mod lanes;
 mod link;
 mod traffic;
 
@@ -27,6 +29,7 @@ use crate::frame::Frame;
 use crate::handshake::refuse;
 use crate::hello::{Code, Purpose};
 use crate::peer::{Action, Nanos, Peer, Timing};
+use crate::lane::Lane;
 use crate::session::Message;
 use crate::tls::{self, Identity};
 use crate::token::Token;
@@ -106,6 +109,19 @@ pub enum Event {
         conn: ConnId,
         remote: SocketAddr,
         purpose: Purpose,
+    },
+    /// A connection for large things stands, to be served elsewhere. This end sends on it if it `sends`, else
+    /// it receives.
+    Lane {
+        host: HostId,
+        sends: bool,
+        lane: Lane,
+    },
+    /// One that [`Hub::dial_lane`] was to make could not be made.
+    NoLane {
+        host: HostId,
+        sends: bool,
+        why: LinkError,
     },
     /// A stranger was turned away.
     Rejected {

@@ -10,6 +10,7 @@
 //! - [`session`]: numbers, acknowledgements, what to send again. Pure.
 //! - [`peer`]: when to dial, when to wait, when to give a host up. Pure.
 //! - [`tls`], [`conn`]: a connection, encrypted or not, without blocking.
+//! - [`lane`]: a connection for large things, which blocks.
 //! - [`hub`]: all links of a host, in one loop. [`ask`]: one question to a cluster, from outside.
 //!
 //! `peer` and `session` know no socket and no clock: they are told what happens, and what time it is.
@@ -25,6 +26,7 @@ pub mod handshake;
 pub mod hello;
 pub mod hub;
 pub mod join;
+pub mod lane;
 pub mod peer;
 pub mod session;
 pub mod tls;
@@ -34,5 +36,6 @@ pub use ask::{Target, ask};
 pub use error::{JoinError, LinkError};
 pub use hub::{Event, Hub, HubConfig};
 pub use join::JoinString;
+pub use lane::{Body, Hangup, Header, Lane};
 pub use peer::Timing;
 pub use token::Token;

@@ -7,7 +7,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Token as Key};
 use raymesh_wire::HostId;
 
-use super::entry::{Entry, Role};
+use super::entry::{Entry, Role, What};
 use super::{ConnId, Event, Hub, MAX_STRANGERS};
 use crate::conn::Conn;
 use crate::error::LinkError;
@@ -17,19 +17,29 @@ use crate::hello::{Code, Purpose};
 impl Hub {
     pub(super) fn dial(&mut self, host: HostId) -> Result<(), LinkError> {
         let Some(link) = self.links.get_mut(&host) else { return Ok(()) };
-        let address = link.address.ok_or_else(|| LinkError::Refused("it has no address".to_owned()))?;
-        let unreachable = |source| LinkError::Unreachable { address, source };
-        let socket = TcpStream::connect(address).map_err(unreachable)?;
         let received = link.session.received();
         let purpose = Purpose::Link { from: self.me, to: host, received };
-        let handshake = Dialer::new(self.token.clone(), purpose, None)
-            .map_err(|error| LinkError::Refused(error.to_string()))?;
-        let conn = Conn::dialer(socket, self.client.clone())?;
-        let conn = self.add(conn, Role::Dialing { host, address, handshake: Box::new(handshake) })?;
+        let conn = self.connect(host, purpose, What::Link)?;
         if let Some(link) = self.links.get_mut(&host) {
             link.conn = Some(conn);
         }
         Ok(())
+    }
+
+    pub(super) fn connect(
+        &mut self,
+        host: HostId,
+        purpose: Purpose,
+        what: What,
+    ) -> Result<ConnId, LinkError> {
+        let address = self.links.get(&host).and_then(|link| link.address);
+        let address = address.ok_or_else(|| LinkError::Refused("it has no address".to_owned()))?;
+        let unreachable = |source| LinkError::Unreachable { address, source };
+        let socket = TcpStream::connect(address).map_err(unreachable)?;
+        let handshake = Dialer::new(self.token.clone(), purpose, None)
+            .map_err(|error| LinkError::Refused(error.to_string()))?;
+        let conn = Conn::dialer(socket, self.client.clone())?;
+        self.add(conn, Role::Dialing { host, address, handshake: Box::new(handshake), what })
     }
 
     pub(super) fn accept(&mut self, events: &mut Vec<Event>) {
@@ -97,6 +107,11 @@ impl Hub {
     pub(super) fn fail(&mut self, conn: ConnId, why: LinkError, events: &mut Vec<Event>) {
         let Some(entry) = self.entries.get(&conn) else { return };
         match &entry.role {
+            Role::Dialing { host, what: What::Lane { sends }, .. } => {
+                let (host, sends) = (*host, *sends);
+                self.close(conn);
+                events.push(Event::NoLane { host, sends, why });
+            }
             Role::Dialing { host, .. } | Role::Link { host, .. } => {
                 let host = *host;
                 self.close(conn);

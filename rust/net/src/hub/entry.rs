@@ -26,6 +26,7 @@ pub enum Role {
         host: HostId,
         address: SocketAddr,
         handshake: Box<Dialer>,
+        what: What,
     },
     /// This end only wants to know whether anybody listens there still.
     Probing {
@@ -48,6 +49,16 @@ pub enum Role {
     Leaving,
 }
 
+/// What a dial is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Link,
+    /// See [`crate::lane`].
+    Lane {
+        sends: bool,
+    },
+}
+
 /// What a connection has to tell.
 #[derive(Debug)]
 pub enum Step {
@@ -56,6 +67,7 @@ pub enum Step {
     Asked(Purpose),
     Welcomed {
         host: HostId,
+        what: What,
         says: Vec<u8>,
     },
     Frame {
@@ -83,10 +95,10 @@ impl Entry {
     /// What follows from what has arrived.
     pub fn step(&mut self) -> Result<Step, LinkError> {
         match &mut self.role {
-            Role::Dialing { host, handshake, .. } => {
-                let host = *host;
+            Role::Dialing { host, handshake, what, .. } => {
+                let (host, what) = (*host, *what);
                 let says = handshake.advance(&mut self.conn)?;
-                Ok(says.map_or(Step::Wait, |says| Step::Welcomed { host, says }))
+                Ok(says.map_or(Step::Wait, |says| Step::Welcomed { host, what, says }))
             }
             Role::Accepting { handshake } => {
                 let Some(purpose) = handshake.advance(&mut self.conn)? else { return Ok(Step::Wait) };

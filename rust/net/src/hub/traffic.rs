@@ -4,7 +4,7 @@ use std::io;
 
 use raymesh_wire::HostId;
 
-use super::entry::{Role, Step};
+use super::entry::{Role, Step, What};
 use super::{ConnId, Event, Hub};
 use crate::error::LinkError;
 use crate::frame::Frame;
@@ -67,12 +67,16 @@ impl Hub {
         match step {
             Step::Wait => {}
             Step::Asked(Purpose::Link { from, to, received }) => self.meet(conn, from, to, received, events),
+            Step::Asked(Purpose::Bulk { from, to, sends }) => self.open_lane(conn, from, to, !sends, events),
             Step::Asked(purpose) => {
                 let remote = self.entries.get(&conn).and_then(|entry| entry.conn.remote().ok());
                 let Some(remote) = remote else { return self.close(conn) };
                 events.push(Event::Asked { conn, remote, purpose });
             }
-            Step::Welcomed { host, says } => {
+            Step::Welcomed { host, what: What::Lane { sends }, .. } => {
+                self.hand_over(conn, host, sends, events);
+            }
+            Step::Welcomed { host, says, .. } => {
                 let theirs = says.try_into().map(u64::from_le_bytes);
                 let theirs = theirs.map_err(|_| LinkError::Garbage("a welcome of the wrong length"));
                 let Some(link) = self.links.get_mut(&host) else { return self.close(conn) };

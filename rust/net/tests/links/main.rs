@@ -4,6 +4,7 @@
 
 mod broken;
 mod returns;
+mod lanes;
 mod strangers;
 mod support;
 
