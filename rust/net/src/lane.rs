@@ -208,9 +208,9 @@ impl Lane {
         let (mut at, end) = (start, start + len as u64);
         while at < end {
             let left = (end - at) as usize;
-            match retry(|| Ok(rustix::fs::sendfile(self.socket.as_fd(), file, Some(&mut at), left)?))? {
-                0 => return Err(LinkError::Io(io::ErrorKind::UnexpectedEof.into())),
-                _ => {}
+            let sent = retry(|| Ok(rustix::fs::sendfile(self.socket.as_fd(), file, Some(&mut at), left)?))?;
+            if sent == 0 {
+                return Err(LinkError::Io(io::ErrorKind::UnexpectedEof.into()));
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use raymesh_core::process::Arguments;
 use raymesh_runtime::process::StoreError;
-use raymesh_wire::{Block, ObjectId, Value};
+use raymesh_wire::{Block, ObjectId, Place, Value};
 
 use crate::errors::Failure;
 use crate::frame;
@@ -128,7 +128,9 @@ pub(crate) fn unpack<'py>(
     let bytes: &[u8] = match value {
         Value::Inline(bytes) => bytes,
         Value::Stored(block) => {
-            stored = frame::stored(session, &frame::here(py, session, *block)?)?;
+            // Arguments in shared memory are an object of their own.
+            let object = holder.ok_or_else(frame::damaged)?;
+            stored = frame::stored(session, &frame::here(py, session, Place { object, block: *block })?)?;
             stored
         }
         Value::Error(error) => {
@@ -178,7 +180,7 @@ pub(crate) fn find_lost(
 ) -> Option<(ObjectId, Block)> {
     deps.iter().find_map(|(object, value)| {
         let block = value.block().filter(|block| block.host() != session.proc.me().host())?;
-        let found = frame::here(py, session, block);
+        let found = frame::here(py, session, Place { object: *object, block });
         matches!(found, Err(Failure::Store(StoreError::HostLost))).then_some((*object, block))
     })
 }

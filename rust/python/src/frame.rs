@@ -17,7 +17,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 use raymesh_runtime::process::StoreError;
-use raymesh_wire::{Block, ObjectId, Value};
+use raymesh_wire::{Block, ObjectId, Place, Value};
 
 use crate::errors::Failure;
 use crate::hooks::hooks;
@@ -209,7 +209,7 @@ pub(crate) fn load<'py>(
             Ok(PyBytes::new(py, bytes.get(at..at + len).ok_or_else(damaged)?).into_any())
         }),
         Value::Stored(block) => {
-            let block = match here(py, session, *block) {
+            let block = match here(py, session, Place { object, block: *block }) {
                 Err(Failure::Store(StoreError::HostLost)) => {
                     let value = objects::next_value(py, session, object, *block, until)?;
                     return load(py, session, &value, object, start, until);
@@ -273,12 +273,12 @@ fn read_scalar<'py>(py: Python<'py>, frame: &[u8]) -> PyResult<Bound<'py, PyAny>
 }
 
 /// The block, or its copy in this host's memory.
-pub(crate) fn here(py: Python<'_>, session: &Session, block: Block) -> Result<Block, Failure> {
-    if block.host() == session.proc.me().host() {
-        return Ok(block);
+pub(crate) fn here(py: Python<'_>, session: &Session, place: Place) -> Result<Block, Failure> {
+    if place.block.host() == session.proc.me().host() {
+        return Ok(place.block);
     }
     let check = || Python::attach(|py| py.check_signals()).map_err(Failure::Python);
-    py.detach(|| session.proc.here(block, check))
+    py.detach(|| session.proc.here(place, check))
 }
 
 /// The bytes of a block that is [`here`].

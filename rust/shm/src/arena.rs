@@ -3,6 +3,8 @@
 //! Who may touch a block is agreed by messages, not checked here: a block is written by the process
 //! that allocated it before it tells anybody, and only read from then on until its home frees it.
 
+use std::os::fd::BorrowedFd;
+
 use raymesh_sys::{Mapping, PAGE, memfd};
 use raymesh_wire::Block;
 use raymesh_wire::control::Extent;
@@ -57,6 +59,14 @@ impl Segment {
         let skip = at % PAGE;
         let len = skip + (block.len as usize).max(1);
         Ok((Mapping::copy_on_write(self.fd(), (at - skip) as u64, len)?, skip))
+    }
+
+    /// The file in which the block lies, and where: for who hands it to the system without looking at it.
+    ///
+    /// # Errors
+    /// As [`Self::block_bytes`].
+    pub fn block_in_file(&self, block: &Block) -> Result<(BorrowedFd<'_>, u64), BadBlock> {
+        Ok((self.fd(), self.locate_block(block)? as u64))
     }
 
     /// Brings in the memory of an extent for writing, in one call: far cheaper than by faults.

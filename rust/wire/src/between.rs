@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{FromHost, ToHost};
 use crate::ids::{HostId, ProcId, RequestId};
-use crate::value::Block;
+use crate::value::Place;
 
 /// From one host's agent to another's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,19 +62,20 @@ pub enum Between {
     Flushed {
         request: RequestId,
     },
-    /// So many bytes of a block of the receiver's host, from `at` on.
+    /// These pieces of an object that lies in a block, for which the sender makes a copy: first and count, in
+    /// pieces of [`PIECE`]. The receiver has the block or a copy of it. It sends them by lanes, under the
+    /// request's number. `avoid`: who was to have a copy and has none.
     Fetch {
         request: RequestId,
-        block: Block,
-        at: u64,
-        len: u32,
+        place: Place,
+        pieces: Vec<(u32, u32)>,
+        avoid: Option<HostId>,
     },
-    Chunk {
+    /// What is left of that request is not wanted any more.
+    Unfetch {
         request: RequestId,
-        at: u64,
-        bytes: Bytes,
     },
-    /// Answer to [`Between::Fetch`]: there is no such block.
+    /// Answer to [`Between::Fetch`]: it is not here (any more).
     NoBlock {
         request: RequestId,
     },
@@ -82,6 +83,36 @@ pub enum Between {
     Output {
         lines: Vec<Printed>,
     },
+    /// Answer to [`Between::Fetch`] from the block's host: others get it from here at present; that host has it,
+    /// or is getting it.
+    Elsewhere {
+        request: RequestId,
+        host: HostId,
+    },
+    /// To the block's host: the sender has a whole copy.
+    Copied {
+        place: Place,
+    },
+    /// To the block's host: the sender has no copy any more.
+    Dropped {
+        place: Place,
+    },
+    /// Answered by [`Between::Sought`].
+    Seek {
+        request: RequestId,
+        place: Place,
+    },
+    /// Whether the sender has the bytes of that place, all of them.
+    Sought {
+        request: RequestId,
+        has: bool,
+    },
+    /// Dial so many connections on which the sender of this can send large things.
+    DialLanes {
+        count: u32,
+    },
+    /// One on which the sender sent has broken: ask again for what is missing.
+    LaneLost,
 }
 
 /// What a host has for the controller.
@@ -105,6 +136,9 @@ pub enum Down {
     },
     Host(ToHost),
 }
+
+/// Large objects travel in pieces of so many bytes; the last one has the rest.
+pub const PIECE: u64 = 1 << 20;
 
 /// A line that a worker printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -380,8 +380,15 @@ pub enum ToAgent {
     GrowHeap { request: RequestId, bytes: u64 },
     /// Whole extents that the sender's heap no longer uses.
     ShrinkHeap { extents: Vec<Extent> },
-    /// Copy a block of another host into one of the sender's. Answered by [`FromAgent::Pulled`].
-    Pull { request: RequestId, from: Block, into: Block },
+    /// The sender wants to read a block of another host, where the object lies. Answered by
+    /// [`FromAgent::Pulled`]; the copy stays until [`ToAgent::Unneeded`].
+    Pull { request: RequestId, place: Place },
+    /// The sender reads the copy of that block no more, or does not wait for it any more.
+    Unneeded { place: Place },
+    /// From any process of the cluster: somebody here is about to need these, which lie elsewhere.
+    Prefetch { places: Vec<Place> },
+    /// Which hosts have the object's bytes. Answered by [`FromAgent::Located`].
+    Locate { request: RequestId, place: Place },
 }
 
 /// From the agent of the receiver's host.
@@ -393,11 +400,24 @@ pub enum FromAgent {
     },
     /// Memory is short: give back what is free.
     TrimHeap,
-    /// Whether the copy is there; not if the other host, or the block, is gone.
+    /// Where the copy lies.
     Pulled {
         request: RequestId,
-        done: bool,
+        copy: Result<Block, NoCopy>,
     },
+    Located {
+        request: RequestId,
+        hosts: Vec<HostId>,
+    },
+}
+
+/// Why there is no copy of a block of another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoCopy {
+    /// Its host is gone, and no other one has a copy.
+    Lost,
+    /// There is no room for it here.
+    Full(HeapFull),
 }
 
 /// A stretch of a host's arena, leased to one process's heap.

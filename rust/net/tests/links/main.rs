@@ -3,8 +3,8 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod broken;
-mod returns;
 mod lanes;
+mod returns;
 mod strangers;
 mod support;
 

@@ -30,6 +30,7 @@ impl Runner {
         self.turns_until(FORCE, |runner| runner.nursery.is_empty());
         self.streams.finish(&mut self.poller);
         self.spread_output();
+        self.bulk.close();
         self.leave();
         self.limits.restore();
     }

@@ -145,6 +145,8 @@ impl Runner {
             Event::Up { host } if self.is_head(host) => self.head_is_absent(false),
             Event::Down { host, .. } if self.is_head(host) => self.head_is_absent(true),
             Event::Left { host, .. } => self.bury_host(host),
+            Event::Lane { host, sends, lane } => self.take_lane(host, sends, lane),
+            Event::NoLane { host, sends, .. } => self.no_lane(host, sends),
             Event::Fenced { .. } => self.lose_cluster(
                 "the head has declared this host dead: nothing was heard of it for too long".to_owned(),
             ),
@@ -234,9 +236,18 @@ impl Runner {
                 self.spread(news);
                 words.into_iter().for_each(|word| self.say_to_head(word));
             }
-            Between::Fetch { request, block, at, len } => self.fetch(host, request, &block, at, len),
-            Between::Chunk { request, at, bytes } => self.arrived(host, request, at, &bytes),
+            Between::Fetch { request, place, pieces, avoid } => {
+                self.fetch(host, request, place, &pieces, avoid);
+            }
+            Between::Unfetch { request } => self.bulk.cancel(host, request),
             Between::NoBlock { request } => self.no_block(host, request),
+            Between::Elsewhere { request, host: other } => self.elsewhere(host, request, other),
+            Between::Copied { place } => self.spread.copied(&place, host),
+            Between::Dropped { place } => self.spread.dropped(&place, host),
+            Between::Seek { request, place } => self.seek(host, request, &place),
+            Between::Sought { request, has } => self.sought(host, request, has),
+            Between::DialLanes { count } => self.asked_to_dial(host, count),
+            Between::LaneLost => self.ask_again(host),
             Between::Output { lines } if self.config.driver => self.show(host, lines),
             // Not this host's to hear.
             _ => {}
@@ -305,7 +316,8 @@ impl Runner {
         links.hub.declare_dead(host);
         let news = links.news.gone(host);
         let words = links.barriers.gone(host);
-        self.fail_pulls_from(host);
+        self.forget_source(host);
+        self.forget_users_of(host);
         self.spread(news);
         words.into_iter().for_each(|word| self.say_to_head(word));
     }

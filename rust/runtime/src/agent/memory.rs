@@ -92,13 +92,39 @@ impl Memory {
             }
             Err(_) => {
                 self.waiting.push_back(wish);
-                for proc in self.held.keys() {
-                    if self.asked.insert(*proc) {
-                        say(*proc, FromAgent::TrimHeap);
-                    }
-                }
+                self.ask_back(say);
             }
         }
+    }
+
+    /// Has all processes give back what they keep free.
+    fn ask_back(&mut self, say: &mut Say<'_>) {
+        // The agent's own heap keeps nothing.
+        for proc in self.held.keys().filter(|proc| proc.slot() != ProcId::AGENT_SLOT) {
+            if self.asked.insert(*proc) {
+                say(*proc, FromAgent::TrimHeap);
+            }
+        }
+    }
+
+    /// An extent at once, or none. With `insist`, what processes keep free is asked back then.
+    pub fn take_now(
+        &mut self,
+        from: ProcId,
+        bytes: u64,
+        insist: bool,
+        say: &mut Say<'_>,
+    ) -> Result<Extent, HeapFull> {
+        let taken = self.take(from, bytes);
+        if insist && taken.is_err_and(|full| bytes <= full.capacity) {
+            self.ask_back(say);
+        }
+        taken
+    }
+
+    /// Whether so much is to be had in one piece.
+    pub fn fits(&self, bytes: u64) -> bool {
+        self.free.largest_free() >= bytes
     }
 
     fn take(&mut self, from: ProcId, bytes: u64) -> Result<Extent, HeapFull> {

@@ -13,13 +13,16 @@
 //!   they say.
 //! - [`headship`]: what only the head has. [`lines`], [`line`]: its words to the hosts and theirs to it.
 //!   [`journal`]: what a head that is started again goes on from.
-//! - [`pulls`]: copies of other hosts' blocks.
+//! - [`copies`]: one copy of another host's block for all processes here. [`pulls`]: how the bytes come and go.
+//! - [`bulk`]: threads that move them. [`opening`]: their connections. [`spread`]: who gets a block from whom.
 //! - [`memory`]: extents of the object arena, also of the dead.
 //! - [`streams`], [`output`]: what workers print.
 //! - [`poll`]: what the loop waits for. [`limits`]: open files.
 
 mod barriers;
+mod bulk;
 mod config;
+mod copies;
 mod end;
 mod error;
 mod headship;
@@ -32,11 +35,13 @@ mod links;
 mod memory;
 mod news;
 mod nursery;
+mod opening;
 mod output;
 mod poll;
 mod pulls;
 mod route;
 mod run;
+mod spread;
 mod streams;
 mod sweep;
 mod workers;

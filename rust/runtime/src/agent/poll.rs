@@ -20,6 +20,8 @@ pub enum Source {
     Mail,
     /// Other hosts.
     Links,
+    /// Lanes for large objects.
+    Bulk,
     /// A worker's standard output or error.
     Stream,
     /// Reports of a zygote.

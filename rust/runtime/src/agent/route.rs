@@ -4,7 +4,7 @@ use bytes::Bytes;
 use raymesh_core::controller;
 use raymesh_core::host;
 use raymesh_wire::control::{FromAgent, ToAgent};
-use raymesh_wire::{HostId, Message, ProcId, decode, encode, envelope};
+use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode, envelope};
 
 use super::barriers::Word;
 use super::run::{Runner, Todo};
@@ -47,6 +47,13 @@ impl Runner {
                 let event = controller::Event::Message { from, message };
                 self.todo.push_back(Todo::Controller { event, via: None });
             }
+            Message::ToAgent(ToAgent::Prefetch { places }) => self.prefetch(places),
+            // An owner elsewhere takes a copy here for its object, whose host is gone.
+            Message::ToAgent(ToAgent::Pull { request, place }) if from.host() != self.segment.host() => {
+                self.pull_for_owner(from, request, place);
+            }
+            Message::FreeBlocks { blocks } => blocks.iter().for_each(|block| self.disown(from, block)),
+            Message::FromController(FromController::Died { proc, .. }) => self.forget_user(proc),
             Message::ToAgent(message) if from.host() == self.segment.host() => self.serve(from, message),
             Message::Between(message) => self.hear_agent(from, message),
             // Messages between processes do not come here.
@@ -64,15 +71,21 @@ impl Runner {
                 }
             }
             ToAgent::GrowHeap { request, bytes } => {
+                if !self.memory.fits(bytes) {
+                    self.make_room(bytes, now);
+                }
                 self.with_memory(|memory, say| memory.grow(from, request, bytes, now, say));
                 self.tell_usage();
             }
             ToAgent::ShrinkHeap { extents } => {
                 self.memory.shrink(from, &extents, now);
-                self.answer_wishes(now);
-                self.tell_usage();
+                self.tell_memory(now);
             }
-            ToAgent::Pull { request, from: block, into } => self.pull(from, request, block, into),
+            ToAgent::Pull { request, place } => self.pull(from, request, place),
+            ToAgent::Unneeded { place } => self.unneeded(from, &place),
+            ToAgent::Locate { request, place } => self.locate(from, request, place),
+            // Taken in above, from whom it may come.
+            ToAgent::Prefetch { .. } => {}
         }
     }
 
@@ -151,13 +164,16 @@ impl Runner {
     }
 
     /// Lets `act` change who has which memory, and says what it wants said.
-    fn with_memory(&mut self, act: impl FnOnce(&mut super::memory::Memory, &mut super::memory::Say<'_>)) {
+    pub(super) fn with_memory<R>(
+        &mut self,
+        act: impl FnOnce(&mut super::memory::Memory, &mut super::memory::Say<'_>) -> R,
+    ) -> R {
         let Self { memory, endpoint, scratch, .. } = self;
         act(memory, &mut |to: ProcId, message: FromAgent| {
             scratch.clear();
             encode(&Message::FromAgent(message), scratch);
             endpoint.send(to, scratch);
-        });
+        })
     }
 
     fn answer_wishes(&mut self, now: u64) {
@@ -165,12 +181,13 @@ impl Runner {
     }
 
     /// Memory has become free.
-    fn tell_memory(&mut self, now: u64) {
+    pub(super) fn tell_memory(&mut self, now: u64) {
         self.answer_wishes(now);
+        self.hope(now);
         self.tell_usage();
     }
 
-    fn tell_usage(&mut self) {
+    pub(super) fn tell_usage(&mut self) {
         let bytes = self.memory.used();
         self.todo.push_back(Todo::Host(host::Event::StoreUsed { bytes }));
     }
@@ -181,6 +198,8 @@ impl Runner {
             return;
         }
         self.answer_wishes(now);
+        self.tend_copies(now);
+        self.tend_opening(now);
         self.memory.cool(&self.segment, now);
     }
 

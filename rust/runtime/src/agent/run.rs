@@ -13,13 +13,17 @@ use raymesh_shm::{Endpoint, Segment};
 use raymesh_sys::fd::eventfd_clear;
 use raymesh_wire::{HostId, ProcId};
 
+use super::bulk::Depot;
+use super::copies::Copies;
 use super::limits::OpenFiles;
 use super::links::Links;
 use super::memory::Memory;
 use super::nursery::{self, Nursery, Spawn};
+use super::opening::Opening;
 use super::output::OutputQueue;
 use super::poll::{Poller, Source, Token};
-use super::pulls::Pulls;
+use super::pulls::Surveys;
+use super::spread::Spread;
 use super::streams::{Origin, Streams};
 use super::workers::Worker;
 use super::zygote::Zygote;
@@ -87,7 +91,11 @@ pub struct Runner {
     pub(super) memory: Memory,
     /// None: the host is alone.
     pub(super) links: Option<Links>,
-    pub(super) pulls: Pulls,
+    pub(super) copies: Copies,
+    pub(super) bulk: Arc<Depot>,
+    pub(super) opening: Opening,
+    pub(super) spread: Spread,
+    pub(super) surveys: Surveys,
     pub(super) limits: OpenFiles,
     pub(super) scratch: Vec<u8>,
     /// Told to end: workers are not replaced any more.
@@ -113,6 +121,8 @@ impl Runner {
         let mut poller = Poller::new().map_err(system("an epoll"))?;
         poller.add(&*eventfd, Source::Mail).map_err(system("an epoll"))?;
         poller.add(&*wake, Source::Wake).map_err(system("an epoll"))?;
+        let bulk = Depot::new(Arc::clone(&segment)).map_err(system("an eventfd"))?;
+        poller.add(bulk.bell(), Source::Bulk).map_err(system("an epoll"))?;
         if let Some(links) = &links {
             poller.add(links.fd(), Source::Links).map_err(system("an epoll"))?;
         }
@@ -143,7 +153,11 @@ impl Runner {
             host: Host::new(host_config),
             todo: VecDeque::new(),
             links,
-            pulls: Pulls::default(),
+            copies: Copies::new(me),
+            bulk,
+            opening: Opening::default(),
+            spread: Spread::new(host),
+            surveys: Surveys::default(),
             limits: OpenFiles::new(),
             scratch: Vec::new(),
             stopping: false,
@@ -232,6 +246,7 @@ impl Runner {
             }
             // Tended in every turn.
             Source::Links => {}
+            Source::Bulk => self.hear_bulk(),
             Source::Stream => self.read_stream(token),
             Source::Reports(key) => self.hear_zygote(key),
             Source::Worker(proc) => self.worker_ended(proc),
@@ -271,6 +286,8 @@ impl Runner {
             self.next_unease(),
             self.nursery.next_deadline(now),
             self.memory.next_deadline(),
+            self.copies.next_deadline(),
+            self.opening.next_deadline(),
             self.next_burial(),
         ];
         if self.stopping {

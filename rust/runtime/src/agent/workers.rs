@@ -152,7 +152,7 @@ impl Runner {
         self.drain_mail();
         self.endpoint.forget_sender(proc);
         self.segment.close_mailbox(proc);
-        self.pulls.forget(proc);
+        self.forget_user(proc);
         let memory = self.memory.forget(proc);
         let under_way = self.is_under_way();
         self.todo.push_back(Todo::Host(host::Event::ProcDied { proc, death, memory, under_way }));

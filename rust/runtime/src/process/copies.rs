@@ -1,23 +1,22 @@
-//! Blocks of other hosts, copied into this process's heap when they are first read.
+//! Blocks of other hosts, read here: the agent has one copy for all processes of the host.
 //!
-//! A copy stays as long as this process holds the object; the core says when that is over
-//! (`Effect::Unneeded`).
+//! A process asks for it when it first reads the object, and tells the agent when it holds the object no more;
+//! the core says when that is (`Effect::Unneeded`).
 
 use foldhash::HashMap;
-use raymesh_wire::control::ToAgent;
-use raymesh_wire::{Block, Message, RequestId};
+use raymesh_wire::control::{NoCopy, ToAgent};
+use raymesh_wire::{Block, Call, HostId, Message, ObjectId, Place, RequestId, Value};
 
 use super::requests::RequestError;
 use super::{Proc, StoreError, Waited};
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// A thread sees to it.
+    /// A thread waits for it.
     Coming,
-    /// The thread that saw to it was interrupted; the agent goes on writing until it has answered.
+    /// The thread that waited was interrupted.
     Left {
         request: RequestId,
-        into: Block,
     },
     Here(Block),
 }
@@ -25,127 +24,126 @@ enum State {
 /// By the block that was copied.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    blocks: HashMap<Block, State>,
+    blocks: HashMap<Block, (ObjectId, State)>,
     /// What the agent has answered.
-    answers: HashMap<RequestId, bool>,
-    /// Of the requests that nobody waits for: from where to where.
-    left: HashMap<RequestId, (Block, Block)>,
+    answers: HashMap<RequestId, Result<Block, NoCopy>>,
+    /// Of the requests that nobody waits for.
+    left: HashMap<RequestId, Block>,
 }
 
 impl Copies {
-    /// The agent has answered. If nobody needs what it has written: what is to be freed.
-    pub(super) fn pulled(&mut self, request: RequestId, done: bool) -> Option<Block> {
-        let Some((from, into)) = self.left.remove(&request) else {
-            self.answers.insert(request, done);
-            return None;
+    /// The agent has answered.
+    pub(super) fn pulled(&mut self, request: RequestId, copy: Result<Block, NoCopy>) {
+        let Some(block) = self.left.remove(&request) else {
+            self.answers.insert(request, copy);
+            return;
         };
-        let is_needed =
-            matches!(self.blocks.get(&from), Some(State::Left { request: of, .. }) if *of == request);
-        if !is_needed {
-            return Some(into);
+        match (self.blocks.get_mut(&block), copy) {
+            (Some((_, state @ State::Left { .. })), Ok(copy)) => *state = State::Here(copy),
+            (Some((_, State::Left { .. })), Err(_)) => {
+                self.blocks.remove(&block);
+            }
+            // The agent has been told that nobody needs it.
+            _ => {}
         }
-        if done {
-            self.blocks.insert(from, State::Here(into));
-            return None;
-        }
-        self.blocks.remove(&from);
-        Some(into)
     }
 
-    /// Nobody in this process needs the block any more; its copy, to be freed.
-    pub(super) fn take(&mut self, block: &Block) -> Option<Block> {
+    /// Nobody in this process needs the block any more: what to tell the agent then.
+    pub(super) fn take(&mut self, block: &Block) -> Option<Place> {
         match self.blocks.get(block) {
-            Some(State::Here(copy)) => {
-                let copy = *copy;
+            None | Some((_, State::Coming)) => None,
+            Some((object, State::Left { .. } | State::Here(_))) => {
+                let object = *object;
                 self.blocks.remove(block);
-                Some(copy)
+                Some(Place { object, block: *block })
             }
-            // Free when the agent has answered.
-            Some(State::Left { .. }) => {
-                self.blocks.remove(block);
-                None
-            }
-            _ => None,
         }
     }
 
-    /// Makes it the caller's part to see to a copy of the block, unless it is another thread's or done:
-    /// the request that was made for it, if one was.
-    fn begin(&mut self, block: Block) -> Option<Option<(RequestId, Block)>> {
-        let made = match self.blocks.get(&block) {
+    /// Makes it the caller's part to wait for the copy, unless it is another thread's or here: the request
+    /// that was made for it, if one was.
+    fn begin(&mut self, place: Place) -> Option<Option<RequestId>> {
+        let made = match self.blocks.get(&place.block) {
             None => None,
-            Some(State::Left { request, into }) => Some((*request, *into)),
-            Some(State::Coming | State::Here(_)) => return None,
+            Some((_, State::Left { request })) => Some(*request),
+            Some((_, State::Coming | State::Here(_))) => return None,
         };
-        if let Some((request, _)) = made {
+        if let Some(request) = made {
             self.left.remove(&request);
         }
-        self.blocks.insert(block, State::Coming);
+        self.blocks.insert(place.block, (place.object, State::Coming));
         Some(made)
     }
 
-    /// The thread that sees to it does so no more. What has come for nobody, to be freed.
-    fn leave(&mut self, from: Block, request: RequestId, into: Block) -> Option<Block> {
-        self.blocks.insert(from, State::Left { request, into });
-        self.left.insert(request, (from, into));
-        let done = self.answers.remove(&request)?;
-        self.pulled(request, done)
+    /// The thread that waits for it does so no more.
+    fn leave(&mut self, place: Place, request: RequestId) {
+        self.blocks.insert(place.block, (place.object, State::Left { request }));
+        self.left.insert(request, place.block);
+        if let Some(copy) = self.answers.remove(&request) {
+            self.pulled(request, copy);
+        }
+    }
+
+    fn is_coming(&self, block: &Block) -> bool {
+        matches!(self.blocks.get(block), Some((_, State::Coming)))
     }
 }
 
+/// Large arguments of a call that do not lie on the host where it will run.
+pub(super) fn far_arguments(call: &Call, host: HostId) -> Vec<Place> {
+    let place = |object: ObjectId, value: &Value| value.block().map(|block| Place { object, block });
+    let args = call.args_object.and_then(|object| place(object, &call.args));
+    let deps = call.deps.iter().filter_map(|(object, value)| place(*object, value));
+    args.into_iter().chain(deps).filter(|place| place.block.host() != host).collect()
+}
+
 impl Proc {
-    /// The block, or its copy in this host's memory. Fetches it if need be; `interrupted` is called when a
-    /// signal arrives meanwhile and may give up.
+    /// The block of an object that this process holds, or its copy in this host's memory. Has it fetched if need
+    /// be; `interrupted` is called when a signal arrives meanwhile and may give up.
     ///
     /// # Errors
-    /// The other host is gone, the store is full, or the runtime stops.
+    /// The bytes are gone, the store is full, or the runtime stops.
     pub fn here<E: From<StoreError>>(
         &self,
-        block: Block,
+        place: Place,
         mut interrupted: impl FnMut() -> Result<(), E>,
     ) -> Result<Block, E> {
+        let block = place.block;
         if block.host() == self.me.host() {
             return Ok(block);
         }
         let made = loop {
-            if let Some(made) = self.copies.lock().begin(block) {
+            if let Some(made) = self.copies.lock().begin(place) {
                 break made;
             }
-            if let Some(State::Here(copy)) = self.copies.lock().blocks.get(&block) {
+            if let Some((_, State::Here(copy))) = self.copies.lock().blocks.get(&block) {
                 return Ok(*copy);
             }
-            let waited = self.wait_until(self.waiting(None, false), |proc| {
-                !matches!(proc.copies.lock().blocks.get(&block), Some(State::Coming))
-            });
+            let waited =
+                self.wait_until(self.waiting(None, false), |proc| !proc.copies.lock().is_coming(&block));
             match waited {
                 Waited::Done => {}
                 Waited::Interrupted => interrupted()?,
                 _ => return Err(E::from(StoreError::Request(RequestError::Stopped))),
             }
         };
-        let copied = self.copy(block, made, &mut interrupted);
+        let request = made.unwrap_or_else(|| {
+            let request = self.next_request();
+            self.send(self.agent, &Message::ToAgent(ToAgent::Pull { request, place }));
+            request
+        });
+        let copied = self.await_copy(place, request, &mut interrupted);
         self.notify_followers();
         copied
     }
 
-    /// Sees to a copy, which is the caller's part.
-    fn copy<E: From<StoreError>>(
+    /// Waits for a copy, which is the caller's part.
+    fn await_copy<E: From<StoreError>>(
         &self,
-        from: Block,
-        made: Option<(RequestId, Block)>,
+        place: Place,
+        request: RequestId,
         interrupted: &mut impl FnMut() -> Result<(), E>,
     ) -> Result<Block, E> {
-        let (request, into) = match made {
-            Some(made) => made,
-            None => {
-                let into = self.allocate(from.len, &mut *interrupted).inspect_err(|_| {
-                    self.copies.lock().blocks.remove(&from);
-                })?;
-                let request = self.next_request();
-                self.send(self.agent, &Message::ToAgent(ToAgent::Pull { request, from, into }));
-                (request, into)
-            }
-        };
         loop {
             let mut answer = None;
             let waited = self.wait_until(self.waiting(None, false), |proc| {
@@ -153,23 +151,19 @@ impl Proc {
                 answer.is_some()
             });
             match (waited, answer) {
-                (Waited::Done, Some(true)) => {
-                    self.copies.lock().blocks.insert(from, State::Here(into));
-                    return Ok(into);
+                (Waited::Done, Some(Ok(copy))) => {
+                    self.copies.lock().blocks.insert(place.block, (place.object, State::Here(copy)));
+                    return Ok(copy);
                 }
-                (Waited::Done, _) => {
-                    self.copies.lock().blocks.remove(&from);
-                    self.abandon(into);
-                    return Err(E::from(StoreError::HostLost));
+                (Waited::Done, Some(Err(why))) => {
+                    self.copies.lock().blocks.remove(&place.block);
+                    return Err(E::from(why.into()));
                 }
-                (Waited::Interrupted, _) => interrupted().inspect_err(|_| {
-                    let unneeded = self.copies.lock().leave(from, request, into);
-                    if let Some(block) = unneeded {
-                        self.abandon(block);
-                    }
-                })?,
+                (Waited::Interrupted, _) => {
+                    interrupted().inspect_err(|_| self.copies.lock().leave(place, request))?;
+                }
                 _ => {
-                    self.copies.lock().blocks.remove(&from);
+                    self.copies.lock().blocks.remove(&place.block);
                     return Err(E::from(StoreError::Request(RequestError::Stopped)));
                 }
             }

@@ -4,12 +4,13 @@
 //! - [`wait`]: threads that wait do the I/O, one at a time; the others follow.
 //! - [`helper`]: the thread that does it while nobody waits.
 //! - [`store`]: blocks of shared memory for large values.
-//! - [`copies`]: what lies in the memory of other hosts.
+//! - [`copies`]: what lies in the memory of other hosts. [`adoption`]: what lay in that of a lost one.
 //! - [`requests`]: questions to the controller and the agent.
 //!
 //! One lock guards the core. Mail is sent under it, so that messages leave in the order in which the
 //! core decided; sending never blocks.
 
+mod adoption;
 mod config;
 mod copies;
 mod followers;
@@ -70,6 +71,7 @@ pub struct Proc {
     lost: OnceLock<String>,
     store: Mutex<store::Store>,
     requests: Mutex<requests::Requests>,
+    adoptions: Mutex<adoption::Adoptions>,
     copies: Mutex<copies::Copies>,
     /// Called with what the user should know; quick, and takes no lock of the process.
     on_notice: Mutex<Option<OnNotice>>,
@@ -143,6 +145,7 @@ impl Proc {
             lost: OnceLock::new(),
             store: Mutex::new(store::Store::new(me)),
             requests: Mutex::new(requests::Requests::default()),
+            adoptions: Mutex::default(),
             copies: Mutex::new(copies::Copies::default()),
             on_notice: Mutex::new(None),
             job: AtomicU32::new(me.host().0),
@@ -314,10 +317,14 @@ impl Proc {
     fn hear_agent(&self, state: &mut State, message: FromAgent) {
         match message {
             FromAgent::HeapGrown { request, grown } => self.requests.lock().heap_grown(request, grown),
-            FromAgent::Pulled { request, done } => {
-                let abandoned = self.copies.lock().pulled(request, done);
-                if let Some(block) = abandoned {
-                    self.free_block(state, block);
+            FromAgent::Pulled { request, copy } => {
+                if !self.adopted(state, request, copy) {
+                    self.copies.lock().pulled(request, copy);
+                }
+            }
+            FromAgent::Located { request, hosts } => {
+                if !self.adopt(state, request, &hosts) {
+                    self.requests.lock().located(request, hosts);
                 }
             }
             FromAgent::TrimHeap => {
@@ -346,6 +353,11 @@ impl Proc {
             match effect {
                 Effect::Send { to, message } => self.send_locked(state, to, &message),
                 Effect::SendCall { to, call } => {
+                    let places = copies::far_arguments(&call, to.host());
+                    if !places.is_empty() {
+                        let message = Message::ToAgent(ToAgent::Prefetch { places });
+                        self.send_locked(state, ProcId::agent(to.host()), &message);
+                    }
                     state.scratch.clear();
                     raymesh_wire::codec::encode_call(&call, &mut state.scratch);
                     self.endpoint.send(to, &state.scratch);
@@ -372,9 +384,9 @@ impl Proc {
                     }
                 }
                 Effect::Unneeded { block } => {
-                    let copy = self.copies.lock().take(&block);
-                    if let Some(copy) = copy {
-                        self.free_block(state, copy);
+                    let place = self.copies.lock().take(&block);
+                    if let Some(place) = place {
+                        self.send_locked(state, self.agent, &Message::ToAgent(ToAgent::Unneeded { place }));
                     }
                 }
                 Effect::Lost { object, block } => self.lost(state, object, block),
@@ -397,16 +409,6 @@ impl Proc {
         }
         if state.effects.is_empty() {
             state.effects = effects;
-        }
-    }
-
-    /// The host of a block is gone. A copy in this process's memory is as good.
-    fn lost(&self, state: &mut State, object: ObjectId, block: Block) {
-        let copy = self.copies.lock().take(&block);
-        match copy {
-            Some(copy) if state.core.copy_kept(object, block, copy) => {}
-            Some(copy) => self.free_block(state, copy),
-            None => state.core.bytes_lost(object, block, &mut state.effects),
         }
     }
 

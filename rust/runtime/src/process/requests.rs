@@ -1,9 +1,13 @@
 //! Questions to the controller and the agent, and their answers.
 
+use std::time::Duration;
+
 use foldhash::{HashMap, HashSet};
 use raymesh_core::process::Process;
 use raymesh_wire::control::{Extent, HeapFull, ToAgent};
-use raymesh_wire::{ActorId, FromController, FunctionId, Message, ObjectId, RequestId, ToController};
+use raymesh_wire::{
+    ActorId, FromController, FunctionId, HostId, Message, ObjectId, Place, RequestId, ToController,
+};
 
 use super::{Proc, Waited};
 
@@ -21,6 +25,7 @@ pub(super) struct Requests {
     next: u64,
     answers: HashMap<RequestId, FromController>,
     heap: HashMap<RequestId, Result<Extent, HeapFull>>,
+    located: HashMap<RequestId, Vec<HostId>>,
     /// Questions whose answers nobody waits for any more.
     given_up: HashSet<RequestId>,
     /// Creations that the controller refused.
@@ -39,6 +44,10 @@ impl Requests {
 
     pub(super) fn take_heap(&mut self, request: RequestId) -> Option<Result<Extent, HeapFull>> {
         self.heap.remove(&request)
+    }
+
+    pub(super) fn located(&mut self, request: RequestId, hosts: Vec<HostId>) {
+        self.located.insert(request, hosts);
     }
 
     /// Keeps an answer for who asked. Answers back what nobody waits for.
@@ -120,6 +129,35 @@ impl Proc {
                         return Err(error);
                     }
                 }
+                _ => return Err(E::from(RequestError::Stopped)),
+            }
+        }
+    }
+
+    /// Asks the agent which hosts have the bytes of an object, and waits for the answer, at most for `timeout`:
+    /// none then.
+    ///
+    /// # Errors
+    /// The runtime stops, or `interrupted` gives up.
+    pub fn locate<E: From<RequestError>>(
+        &self,
+        place: Place,
+        timeout: Option<Duration>,
+        mut interrupted: impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<Vec<HostId>>, E> {
+        let request = self.requests.lock().next();
+        self.send(self.agent, &Message::ToAgent(ToAgent::Locate { request, place }));
+        let waiting = self.waiting(timeout, false);
+        loop {
+            let mut answer = None;
+            let waited = self.wait_until(waiting, |proc| {
+                answer = proc.requests.lock().located.remove(&request);
+                answer.is_some()
+            });
+            match (waited, answer) {
+                (Waited::Done, Some(answer)) => return Ok(Some(answer)),
+                (Waited::TimedOut, _) => return Ok(None),
+                (Waited::Interrupted, _) => interrupted()?,
                 _ => return Err(E::from(RequestError::Stopped)),
             }
         }

@@ -1,7 +1,7 @@
 //! Large values: blocks of the host's shared memory, cut from extents leased to this process.
 
 use raymesh_shm::{Allocation, Heap};
-use raymesh_wire::control::{Extent, HeapFull};
+use raymesh_wire::control::{Extent, HeapFull, NoCopy};
 use raymesh_wire::{Block, ProcId, ToController};
 
 use super::requests::RequestError;
@@ -29,7 +29,7 @@ pub enum StoreError {
     )]
     Full { wanted: u64, free: u64, capacity: u64 },
     #[error(
-        "the object's bytes lay in the memory of a host that is gone\n\
+        "the object's bytes lay in the memory of a host that is gone, and no other host has a copy\n\
          hint: make the object again, or keep a copy on another host"
     )]
     HostLost,
@@ -159,6 +159,15 @@ impl Proc {
 fn extent_for(len: u64) -> u64 {
     let block = len.max(1).saturating_add(Heap::ALIGN - 1) / Heap::ALIGN * Heap::ALIGN;
     block.saturating_mul((MIN_EXTENT / block).max(1))
+}
+
+impl From<NoCopy> for StoreError {
+    fn from(why: NoCopy) -> Self {
+        match why {
+            NoCopy::Lost => Self::HostLost,
+            NoCopy::Full(full) => full.into(),
+        }
+    }
 }
 
 impl From<HeapFull> for StoreError {

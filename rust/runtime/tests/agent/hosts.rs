@@ -24,7 +24,7 @@ fn token() -> Token {
     Token::from_bytes([1; 32])
 }
 
-fn head() -> (Driver, Target) {
+pub fn head() -> (Driver, Target) {
     let identity = Arc::new(Identity::generate().unwrap());
     let fingerprint = Some(identity.fingerprint());
     let role = Role::Head(Head {
@@ -40,7 +40,7 @@ fn head() -> (Driver, Target) {
     (driver, Target { address, token: token(), fingerprint, encrypted: true })
 }
 
-fn member(target: &Target, resource: &str) -> Driver {
+pub fn member(target: &Target, resource: &str) -> Driver {
     let role = Role::Member(Member {
         target: target.clone(),
         listen: ANY.parse().unwrap(),

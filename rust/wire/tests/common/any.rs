@@ -53,8 +53,12 @@ fn block() -> impl Strategy<Value = Block> {
     (proc(), n64(), n64()).prop_map(|(home, offset, len)| Block { home, offset, len })
 }
 
+fn place() -> impl Strategy<Value = Place> {
+    (object(), block()).prop_map(|(object, block)| Place { object, block })
+}
+
 fn places() -> impl Strategy<Value = Vec<Place>> {
-    vec((object(), block()).prop_map(|(object, block)| Place { object, block }), FEW)
+    vec(place(), FEW)
 }
 
 fn traces() -> impl Strategy<Value = Vec<Trace>> {
@@ -384,8 +388,11 @@ fn from_controller() -> impl Strategy<Value = FromController> {
 
 fn agent() -> impl Strategy<Value = Message> {
     let extent = || (n64(), n64()).prop_map(|(offset, len)| Extent { offset, len });
-    let full = (n64(), n64(), n64()).prop_map(|(wanted, free, capacity)| HeapFull { wanted, free, capacity });
-    let grown = prop_oneof![extent().prop_map(Ok), full.prop_map(Err)];
+    let full =
+        || (n64(), n64(), n64()).prop_map(|(wanted, free, capacity)| HeapFull { wanted, free, capacity });
+    let grown = prop_oneof![extent().prop_map(Ok), full().prop_map(Err)];
+    let no_copy = prop_oneof![Just(NoCopy::Lost), full().prop_map(NoCopy::Full)];
+    let copy = prop_oneof![block().prop_map(Ok), no_copy.prop_map(Err)];
     prop_oneof![
         n32().prop_map(|pid| Message::ToAgent(ToAgent::Hello { pid })),
         (request(), n64())
@@ -393,13 +400,9 @@ fn agent() -> impl Strategy<Value = Message> {
         vec(extent(), FEW).prop_map(|extents| Message::ToAgent(ToAgent::ShrinkHeap { extents })),
         (request(), grown)
             .prop_map(|(request, grown)| Message::FromAgent(FromAgent::HeapGrown { request, grown })),
-        (request(), block(), block()).prop_map(|(request, from, into)| Message::ToAgent(ToAgent::Pull {
-            request,
-            from,
-            into
-        })),
-        (request(), flag())
-            .prop_map(|(request, done)| Message::FromAgent(FromAgent::Pulled { request, done })),
+        (request(), place()).prop_map(|(request, place)| Message::ToAgent(ToAgent::Pull { request, place })),
+        vec(place(), FEW).prop_map(|places| Message::ToAgent(ToAgent::Prefetch { places })),
+        (request(), copy).prop_map(|(request, copy)| Message::FromAgent(FromAgent::Pulled { request, copy })),
         Just(Message::FromAgent(FromAgent::TrimHeap)),
     ]
 }

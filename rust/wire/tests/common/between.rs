@@ -1,13 +1,14 @@
 //! Messages between agents: names of their kinds, one of each, and random ones.
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use raymesh_wire::between::{Between, Down, Neighbour, Printed, Up};
 use raymesh_wire::control::{FromHost, ToHost};
-use raymesh_wire::{Block, HostId, LeaseId, Message, ProcId, RequestId};
+use raymesh_wire::{Block, HostId, LeaseId, Message, ObjectId, Place, ProcId, RequestId};
 
 const REQUEST: RequestId = RequestId(7);
 const BLOCK: Block = Block { home: ProcId::new(HostId(2), 1, 5), offset: 1 << 33, len: 1 << 20 };
+const PLACE: Place =
+    Place { object: ObjectId { owner: ProcId::new(HostId(1), 2, 3), seq: 44, index: 1 }, block: BLOCK };
 
 #[must_use]
 pub fn kind(message: &Between) -> &'static str {
@@ -24,14 +25,21 @@ pub fn kind(message: &Between) -> &'static str {
         Between::Flush { .. } => "between_flush",
         Between::Flushed { .. } => "between_flushed",
         Between::Fetch { .. } => "between_fetch",
-        Between::Chunk { .. } => "between_chunk",
+        Between::Unfetch { .. } => "between_unfetch",
         Between::NoBlock { .. } => "between_no_block",
         Between::Output { .. } => "between_output",
+        Between::Elsewhere { .. } => "between_elsewhere",
+        Between::Copied { .. } => "between_copied",
+        Between::Dropped { .. } => "between_dropped",
+        Between::Seek { .. } => "between_seek",
+        Between::Sought { .. } => "between_sought",
+        Between::DialLanes { .. } => "between_dial_lanes",
+        Between::LaneLost => "between_lane_lost",
     }
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 15;
+pub const KINDS: usize = 22;
 
 #[must_use]
 pub fn samples() -> Vec<Message> {
@@ -55,10 +63,22 @@ pub fn samples() -> Vec<Message> {
         Between::Unreachable { host: HostId(3), ended: true },
         Between::Flush { request: REQUEST },
         Between::Flushed { request: REQUEST },
-        Between::Fetch { request: REQUEST, block: BLOCK, at: 1 << 19, len: 1 << 19 },
-        Between::Chunk { request: REQUEST, at: 1 << 19, bytes: Bytes::from_static(b"bytes") },
+        Between::Fetch {
+            request: REQUEST,
+            place: PLACE,
+            pieces: vec![(0, 3), (700, 1)],
+            avoid: Some(HostId(4)),
+        },
+        Between::Unfetch { request: REQUEST },
         Between::NoBlock { request: REQUEST },
         Between::Output { lines: vec![printed] },
+        Between::Elsewhere { request: REQUEST, host: HostId(3) },
+        Between::Copied { place: PLACE },
+        Between::Dropped { place: PLACE },
+        Between::Seek { request: REQUEST, place: PLACE },
+        Between::Sought { request: REQUEST, has: true },
+        Between::DialLanes { count: 2 },
+        Between::LaneLost,
     ];
     all.map(Message::Between).to_vec()
 }
@@ -66,7 +86,7 @@ pub fn samples() -> Vec<Message> {
 pub fn any() -> impl Strategy<Value = Message> {
     let request = || proptest::num::u64::ANY.prop_map(RequestId);
     let host = || proptest::num::u32::ANY.prop_map(HostId);
-    let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..40).prop_map(Bytes::from);
+    let count = || proptest::num::u32::ANY;
     let neighbour = || (host(), ".{0,12}").prop_map(|(host, address)| Neighbour { host, address });
     let gone = proptest::collection::vec(host(), 0..4);
     prop_oneof![
@@ -74,13 +94,12 @@ pub fn any() -> impl Strategy<Value = Message> {
             .prop_map(|(joined, gone)| Between::Hosts { joined, gone }),
         host().prop_map(|host| Between::Knock { host }),
         request().prop_map(|request| Between::Flush { request }),
-        (request(), proptest::num::u64::ANY, proptest::num::u32::ANY)
-            .prop_map(|(request, at, len)| { Between::Fetch { request, block: BLOCK, at, len } }),
-        (request(), proptest::num::u64::ANY, bytes).prop_map(|(request, at, bytes)| Between::Chunk {
-            request,
-            at,
-            bytes
-        }),
+        (request(), proptest::collection::vec((count(), count()), 0..4), proptest::option::of(host()))
+            .prop_map(|(request, pieces, avoid)| Between::Fetch { request, place: PLACE, pieces, avoid }),
+        request().prop_map(|request| Between::Unfetch { request }),
+        (request(), host()).prop_map(|(request, host)| Between::Elsewhere { request, host }),
+        (request(), proptest::bool::ANY).prop_map(|(request, has)| Between::Sought { request, has }),
+        count().prop_map(|count| Between::DialLanes { count }),
         request().prop_map(|request| Between::NoBlock { request }),
     ]
     .prop_map(Message::Between)

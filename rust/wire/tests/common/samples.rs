@@ -75,18 +75,22 @@ pub fn kind(message: &Message) -> &'static str {
             ToAgent::GrowHeap { .. } => "to_agent_grow_heap",
             ToAgent::ShrinkHeap { .. } => "to_agent_shrink_heap",
             ToAgent::Pull { .. } => "to_agent_pull",
+            ToAgent::Unneeded { .. } => "to_agent_unneeded",
+            ToAgent::Prefetch { .. } => "to_agent_prefetch",
+            ToAgent::Locate { .. } => "to_agent_locate",
         },
         Message::FromAgent(message) => match message {
             FromAgent::HeapGrown { .. } => "from_agent_heap_grown",
             FromAgent::TrimHeap => "from_agent_trim_heap",
             FromAgent::Pulled { .. } => "from_agent_pulled",
+            FromAgent::Located { .. } => "from_agent_located",
         },
         Message::Between(message) => super::between::kind(message),
     }
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 63 + super::between::KINDS;
+pub const KINDS: usize = 67 + super::between::KINDS;
 
 const OWNER: ProcId = ProcId::new(HostId(1), 2, 3);
 const OTHER: ProcId = ProcId::new(HostId(0x0102_0304), 0x3_ffff, 0x3fff);
@@ -320,15 +324,21 @@ fn from_controller() -> Vec<FromController> {
 fn agent() -> Vec<Message> {
     let extent = Extent { offset: 4 << 20, len: 8 << 20 };
     let full = HeapFull { wanted: 3, free: 2, capacity: 1 << 40 };
-    let request = RequestId(1);
+    let (request, place) = (RequestId(1), Place { object: object(1), block: block() });
     vec![
         Message::ToAgent(ToAgent::Hello { pid: 4321 }),
         Message::ToAgent(ToAgent::GrowHeap { request, bytes: 1 << 32 }),
         Message::ToAgent(ToAgent::ShrinkHeap { extents: vec![extent] }),
         Message::FromAgent(FromAgent::HeapGrown { request, grown: Ok(extent) }),
         Message::FromAgent(FromAgent::HeapGrown { request, grown: Err(full) }),
-        Message::ToAgent(ToAgent::Pull { request, from: block(), into: block() }),
-        Message::FromAgent(FromAgent::Pulled { request, done: true }),
+        Message::ToAgent(ToAgent::Pull { request, place }),
+        Message::ToAgent(ToAgent::Unneeded { place }),
+        Message::ToAgent(ToAgent::Prefetch { places: vec![place] }),
+        Message::ToAgent(ToAgent::Locate { request, place }),
+        Message::FromAgent(FromAgent::Pulled { request, copy: Ok(block()) }),
+        Message::FromAgent(FromAgent::Pulled { request, copy: Err(NoCopy::Lost) }),
+        Message::FromAgent(FromAgent::Pulled { request, copy: Err(NoCopy::Full(full)) }),
+        Message::FromAgent(FromAgent::Located { request, hosts: vec![HostId(1), HostId(3)] }),
         Message::FromAgent(FromAgent::TrimHeap),
     ]
 }
