@@ -193,4 +193,5 @@ def test_many_threads_read_many_objects(cluster: Start) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(answers) == 36 and all(answers)
+    assert len(answers) == 36
+    assert all(answers)

@@ -228,10 +228,8 @@ impl Hub {
 
     /// A host of the cluster, and where it listens (None: it cannot be dialed).
     pub fn know(&mut self, host: HostId, address: Option<SocketAddr>) {
-        let is_head = self.head == Some(host);
-        let dials = is_head || (self.head != Some(self.me) && self.me > host);
-        let peer = Peer::new(dials, self.timing);
-        let peer = if is_head { peer.that_may_return(self.patience) } else { peer };
+        let peer = Peer::new(self.dials(host), self.timing);
+        let peer = if self.head == Some(host) { peer.that_may_return(self.patience) } else { peer };
         let link = self.links.entry(host).or_insert_with(|| Link::new(peer));
         if address.is_some() {
             link.address = address;

@@ -13,7 +13,7 @@ impl Hub {
     /// Whether of the two this host is the one to dial: see [`crate::peer`].
     #[must_use]
     pub fn dials(&self, host: HostId) -> bool {
-        self.me > host
+        self.head == Some(host) || (self.head != Some(self.me) && self.me > host)
     }
 
     /// Makes one more connection to the host, on which this end sends or receives. [`Event::Lane`] has it
