@@ -73,7 +73,13 @@ HANDED_OVER = ("1 MB", "100 MB", "1 GB")
 
 HEAVY_BYTES = 10**9
 
-MEMORY, TENSORS = "memory", "tensors"
+MEMORY, TENSORS, HOSTS = "memory", "tensors", "hosts"
+
+FAR_SYNC, FAR_ASYNC = "calls between two hosts sync", "calls between two hosts async"
+CALLS_FAR = "calls between two hosts"
+"""The body of both."""
+GIGABYTE_FAR = "1 GB from host to host"
+TO_HOSTS = "100 MB to 8 hosts"
 
 
 def _of_crowd(name: str, group: str, unit: str, higher_is_better: bool) -> Row:
@@ -162,6 +168,10 @@ ROWS: list[Row] = [
     Row("memory per idle worker", MEMORY, "MB", 2, False),
     _of_crowd(f"memory per actor of {MANY:,}", MEMORY, "MB", False),
     Row("cpu of an idle session", MEMORY, "ms/s", 1, False),
+    Row(FAR_SYNC, HOSTS, CALLS, 8, body=CALLS_FAR, limit_s=120),
+    Row(FAR_ASYNC, HOSTS, CALLS, 20, body=CALLS_FAR, limit_s=120),
+    Row(GIGABYTE_FAR, HOSTS, "GB/s", 2, heavy=True, limit_s=120),
+    Row(TO_HOSTS, HOSTS, "ms", 3, False, heavy=True, limit_s=180),
 ]
 
 
@@ -175,6 +185,7 @@ def sessions(keys: Sequence[str]) -> list[list[str]]:
         {row.key for row in ROWS if row.group == MEMORY} - {CROWD},
         {row.key for row in ROWS if row.group == TENSORS},
         {CROWD},
+        {row.key for row in ROWS if row.group == HOSTS},
     ]
     others = [key for key in keys if key != START and not any(key in kept for kept in apart)]
     parts = [others, *([key for key in keys if key in kept] for kept in apart)]

@@ -15,7 +15,7 @@ import ray
 
 from compat_tests.bench import pace
 from compat_tests.bench.bodies import BODIES
-from compat_tests.bench.catalog import limit_of
+from compat_tests.bench.catalog import HOSTS, ROWS, limit_of
 from compat_tests.bench.meter import Meter
 
 ANSWERS_VARIABLE = "BENCH_ANSWERS"
@@ -24,6 +24,8 @@ STORE_VARIABLE = "BENCH_STORE"
 """Bytes of the object store: the same for both systems."""
 PLAIN = ("calls", "crowd", "life", "objects")
 WITH_TORCH = "tensors"
+OF_HOSTS = "hosts"
+"""Makes a session of its own."""
 
 
 def answer(key: str, meter: Meter, failure: str | None) -> None:
@@ -65,6 +67,14 @@ def run(key: str) -> None:
 
 def main(keys: list[str]) -> None:
     """Measure the bodies in one session."""
+    if any(row.key in keys for row in ROWS if row.group == HOSTS):
+        cluster = importlib.import_module(f"compat_tests.bench.{OF_HOSTS}").cluster
+        for key in keys:
+            run(key)
+        ray.shutdown()
+        if cluster.cache_info().currsize:
+            cluster().shutdown()
+        return
     for name in PLAIN:
         importlib.import_module(f"compat_tests.bench.{name}")
     if any(key not in BODIES for key in keys):
