@@ -1,5 +1,6 @@
 //! The brain of raymesh: every decision, and no I/O.
 //!
+//! - [`between`]: one per host. The order of what goes to other hosts and comes from them.
 //! - [`controller`]: one per cluster. Hosts, resources, leases, actors, names, functions, deaths.
 //! - [`estates`]: the part of the controller that settles what the dead leave behind.
 //! - [`host`]: one per host. Which worker process does what, and when to start or end one.
@@ -9,6 +10,7 @@
 //! inside, and the same events always give the same effects. `now` is nanoseconds since any fixed
 //! moment, never decreasing.
 
+pub mod between;
 pub mod controller;
 mod estates;
 pub mod host;

@@ -42,7 +42,10 @@ impl World {
             self.fail(format!("{block:?} is freed twice"));
             return;
         }
-        let reader = self.procs.iter().find_map(|(id, node)| {
+        if self.links.is_zombie(block.host()) {
+            return;
+        }
+        let reader = self.procs.iter().filter(|(id, _)| !self.links.is_zombie(id.host())).find_map(|(id, node)| {
             let held = node.frame.iter().flat_map(|frame| frame.held());
             let mut held = held.chain(node.stash.iter().map(|it| it.id));
             let reads = |object: &ObjectId| {

@@ -29,10 +29,12 @@ impl World {
         let of = |(_, stored): &(&(ProcId, u64), &Stored)| {
             stored.object == Some(object) && !stored.freed && !stored.lost
         };
-        for ((home, _), _) in self.blocks.iter().filter(of) {
+        // Nobody hears those who were declared dead.
+        let counts = |id: &ProcId| !self.links.is_zombie(id.host());
+        for ((home, _), _) in self.blocks.iter().filter(of).filter(|((home, _), _)| counts(home)) {
             let reads =
                 |node: &ProcNode| matches!(node.process.lookup(object), Lookup::Ready(Value::Stored(_)));
-            let reader = self.procs.iter().find(|(_, node)| reads(node)).map(|(id, _)| *id);
+            let reader = self.procs.iter().find(|(id, node)| counts(id) && reads(node)).map(|(id, _)| *id);
             let home = self.procs.contains_key(home).then_some(*home);
             if let Some(who) = reader.or(home) {
                 self.fail(format!("{id:?} is told that {object:?} is gone, but {who:?} knows where it lies"));

@@ -3,6 +3,7 @@
 //!
 //! - [`world`]: the clock, the network, and who is there.
 //! - [`node`]: controller, hosts and processes as the world sees them: events in, effects out.
+//! - [`links`]: links between hosts, played for real in half of the runs.
 //! - [`program`]: what the user code in drivers, tasks and actors does, at random.
 //! - [`journal`]: the controller is lost and made again from its journal.
 //! - [`definitions`]: functions and classes. [`names`]: actors found by name. [`legacies`]: what dead
@@ -19,12 +20,14 @@
 //! There is no order between different senders, with two exceptions that every transport must give:
 //! **news of a process's death comes after what the process has sent** to the receiver of the news. And
 //! **what a process sent before it said that it has mourned arrives before what the controller asks others
-//! because of that**.
+//! because of that**. In half of the runs the network does as it likes within these promises; in the other half
+//! [`links`] are played, and the agents have to keep them.
 
 pub mod check;
 pub mod definitions;
 pub mod journal;
 pub mod legacies;
+pub mod links;
 pub mod names;
 pub mod node;
 pub mod payload;

@@ -65,6 +65,7 @@ impl World {
         let mut orders = Vec::new();
         node.host.start(self.now, &mut orders);
         self.hosts.insert(id, node);
+        self.links.joined(id);
         self.carry_out(id, orders);
     }
 
@@ -264,8 +265,12 @@ impl World {
     }
 
     pub fn noticed(&mut self, id: ProcId, death: Death) {
+        let under_way = self.links.is_under_way(id.host(), self.now);
         let memory = self.blocks.iter().any(|((home, _), stored)| *home == id && !stored.freed);
-        self.host_event(id.host(), HostEvent::ProcDied { proc: id, death, memory, under_way: false });
+        self.host_event(id.host(), HostEvent::ProcDied { proc: id, death, memory, under_way });
+        if under_way {
+            self.leave_last_words(id);
+        }
     }
 
     pub fn fault(&mut self) {
@@ -273,15 +278,11 @@ impl World {
         if host_goes {
             let ids: Vec<_> = self.hosts.keys().copied().filter(|id| *id != HostId(0)).collect();
             let Some(host) = self.rng.pick(&ids).copied() else { return };
-            self.hosts.remove(&host);
             self.stats.hosts_lost += 1;
-            for ((home, _), stored) in &mut self.blocks {
-                stored.lost |= home.host() == host;
+            if self.links.played {
+                return self.crash(host);
             }
-            let procs: Vec<_> = self.procs.keys().copied().filter(|id| id.host() == host).collect();
-            for id in procs {
-                self.die(id, DeathCause::HostLost);
-            }
+            self.end_host(host);
             let at = self.now + self.rng.range(MILLI, 30 * MILLI);
             self.at(at, Happening::HostLost(host));
             return;

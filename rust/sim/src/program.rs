@@ -351,6 +351,9 @@ impl World {
     /// Deserializes a value that is there.
     fn read(&mut self, id: ProcId, frame: &mut Frame, object: ObjectId) {
         let Some(node) = self.procs.get(&id) else { return };
+        if self.links.is_zombie(id.host()) {
+            return;
+        }
         let value = match node.process.lookup(object) {
             Lookup::Ready(value) => value,
             other => {
@@ -359,7 +362,7 @@ impl World {
             }
         };
         if let Value::Stored(block) = value
-            && self.is_lost(block)
+            && self.is_lost(id, block)
         {
             // Whoever reads it finds out, maybe before the controller does.
             self.stats.lost += 1;
@@ -440,13 +443,14 @@ impl World {
     }
 
     /// The host of the block is gone.
-    fn is_lost(&self, block: Block) -> bool {
-        self.blocks.get(&(block.home, block.offset)).is_some_and(|stored| stored.lost)
+    fn is_lost(&self, reader: ProcId, block: Block) -> bool {
+        let lost = || self.blocks.get(&(block.home, block.offset)).is_some_and(|stored| stored.lost);
+        self.is_out_of_reach(reader.host(), block.host()) || lost()
     }
 
     pub fn begin(&mut self, id: ProcId, caller: ProcId, call: &Call) {
         let lost = call.deps.iter().find_map(|(object, value)| {
-            let block = value.block().filter(|block| self.is_lost(*block))?;
+            let block = value.block().filter(|block| self.is_lost(id, *block))?;
             Some((*object, block))
         });
         if let (CallTarget::Function { lease, .. }, Some(lost)) = (&call.target, lost) {
@@ -472,7 +476,8 @@ impl World {
                 self.fail(format!("{object:?} is passed as an error: {value:?}"));
             }
             if let Value::Stored(block) = value
-                && !self.is_lost(*block)
+                && !self.is_lost(id, *block)
+                && !self.links.is_zombie(id.host())
                 && self.blocks.get(&(block.home, block.offset)).is_none_or(|stored| stored.freed)
             {
                 self.fail(format!("{id:?} is passed {object:?}, whose memory {block:?} is free"));

@@ -7,6 +7,7 @@ use crate::journal::Journalled;
 use raymesh_wire::control::{ActorState, Death, FromHost, ToHost};
 use raymesh_wire::{ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, ToController, Value};
 
+use crate::links::{Links, Wire};
 use crate::node::{HostNode, ProcNode};
 use crate::rng::Rng;
 
@@ -57,6 +58,8 @@ pub enum Happening {
     Step(ProcId),
     Fault,
     HostLost(HostId),
+    /// Something happens to a link between hosts.
+    Wire(Wire),
 }
 
 /// What the memory behind a stored value holds.
@@ -86,6 +89,10 @@ pub struct Stats {
     pub restarts: u64,
     /// Values whose bytes were gone with their host when somebody wanted to read them.
     pub lost: u64,
+    /// Links that were cut, hosts that were declared dead while they lived, and such as came back.
+    pub cuts: u64,
+    pub fenced: u64,
+    pub rejoined: u64,
     /// Values that could not be made again.
     pub unrebuildable: u64,
 }
@@ -96,6 +103,7 @@ pub struct World {
     pub now: u64,
     pub rng: Rng,
     pub controller: Journalled,
+    pub links: Links,
     pub hosts: BTreeMap<HostId, HostNode>,
     pub procs: BTreeMap<ProcId, ProcNode>,
     /// What drivers there will ever be.
@@ -134,6 +142,7 @@ impl World {
             now: SECOND,
             rng: Rng::new(seed),
             controller: Journalled::new(seed),
+            links: Links::new(seed.is_multiple_of(2)),
             hosts: BTreeMap::new(),
             procs: BTreeMap::new(),
             drivers: Vec::new(),
@@ -176,6 +185,9 @@ impl World {
             self.at(at, Happening::Fault);
         }
         self.calm_at = self.now + span;
+        if self.links.played {
+            self.plan_cuts(self.now, self.calm_at);
+        }
     }
 
     /// Runs to the end.
@@ -237,6 +249,7 @@ impl World {
             Happening::Step(proc) => self.step(proc),
             Happening::Fault => self.fault(),
             Happening::HostLost(host) => self.host_lost(host),
+            Happening::Wire(wire) => self.wire(wire),
         }
     }
 
@@ -247,6 +260,9 @@ impl World {
 
     /// Sends: in order between two nodes, with a delay of any length.
     pub fn send(&mut self, from: Node, to: Node, packet: Packet) {
+        if self.links.played {
+            return self.send_by_link(from, to, packet);
+        }
         let delay = match self.rng.below(100) {
             0 => self.rng.range(MILLI, 60 * MILLI),
             1..=9 => self.rng.range(100 * MICRO, 3 * MILLI),
@@ -300,7 +316,10 @@ impl World {
     }
 
     /// The earliest that `to` may notice the death of `proc`.
-    pub fn after_last_words(&self, proc: ProcId, to: Node, at: u64) -> u64 {
+    pub fn after_last_words(&mut self, proc: ProcId, to: Node, at: u64) -> u64 {
+        if self.links.played {
+            return self.after_last_mail(proc.host(), at);
+        }
         let last = self.channels.get(&(Node::Proc(proc), to)).copied().unwrap_or(0);
         at.max(last + 1)
     }

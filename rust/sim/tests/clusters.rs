@@ -28,6 +28,9 @@ fn no_schedule_of_crashes_and_delays_loses_a_task_an_object_or_a_resource() {
                 totals.survived += stats.survived;
                 totals.restarts += stats.restarts;
                 totals.lost += stats.lost;
+                totals.cuts += stats.cuts;
+                totals.fenced += stats.fenced;
+                totals.rejoined += stats.rejoined;
                 totals.unrebuildable += stats.unrebuildable;
             }
             Err(failure) => failures.push(failure),

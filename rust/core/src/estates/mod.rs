@@ -224,7 +224,9 @@ impl Estates {
         let Some(round) = &mut self.round else { return };
         let before = std::mem::take(&mut self.kept);
         let before_in: BTreeSet<Block> = before.values().map(|kept| kept.block).collect();
-        let homed = std::mem::take(&mut round.homed);
+        let mut homed = std::mem::take(&mut round.homed);
+        // Whoever named them may have been lost with its host since.
+        homed.retain(|block, _| !self.lost.contains(&block.host()));
         // One who is about to end may name what was freed already: then its home knows nothing of it, or has
         // been swept.
         round.places.retain(|_, (block, _)| {

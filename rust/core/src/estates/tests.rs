@@ -456,3 +456,27 @@ fn memory_of_a_lost_host_is_nowhere() {
     assert_eq!(bench.found(1, it), Some(None));
     assert_eq!(bench.estates.remains(), (0, false));
 }
+
+/// Whoever reads it would ask again and again.
+#[test]
+fn memory_whose_home_has_named_it_and_was_then_lost_is_nowhere() {
+    let mut bench = Bench::new(2);
+    let (it, home) = (object(2, 7), ProcId::new(HostId(8), 0, 1));
+    bench.estates.started(home);
+    let there = Block { home, offset: 0, len: 64 };
+    bench.die(2);
+    bench.mourn(&[1]);
+    let round = bench.estates.last_round;
+    bench.estates.mourned(home, round, bench.now, &mut bench.out);
+    bench.out.clear();
+    let stock = Stock { round, homed: vec![trace(it, Some(there))], ..Stock::default() };
+    bench.estates.stock(home, stock, bench.now, &mut bench.out);
+    bench.estates.host_lost(HostId(8));
+    bench.estates.died(home, true, bench.now, &mut bench.out);
+    bench.stock(1, &[trace(it, None)], &[]);
+    assert_eq!(bench.found(1, it), Some(None));
+    bench.tick(DELAY);
+    bench.mourned(&[1]);
+    bench.stock(1, &[], &[]);
+    assert_eq!(bench.estates.remains(), (0, false));
+}

@@ -325,7 +325,12 @@ impl Process {
             match &client.link {
                 Link::Waiting => return,
                 Link::Dead(error) => {
-                    let error = of_call(error, &record.call.target, "was not called");
+                    let fate = if record.again {
+                        "was to be called again: what it had returned was lost with a host"
+                    } else {
+                        "was not called"
+                    };
+                    let error = of_call(error, &record.call.target, fate);
                     client.queue.pop_front();
                     self.fail_call(seq, error, fx);
                 }

@@ -19,7 +19,6 @@
 //! - [`streams`], [`output`]: what workers print.
 //! - [`poll`]: what the loop waits for. [`limits`]: open files.
 
-mod barriers;
 mod bulk;
 mod config;
 mod copies;
@@ -33,7 +32,6 @@ mod line;
 mod lines;
 mod links;
 mod memory;
-mod news;
 mod nursery;
 mod opening;
 mod output;
@@ -55,6 +53,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use raymesh_core::between::{barriers, news};
 use raymesh_core::host::Host;
 use raymesh_shm::{Segment, Shape};
 use raymesh_sys::fd::{eventfd, eventfd_signal};

@@ -11,26 +11,32 @@ use bytes::Bytes;
 use raymesh_wire::{HostId, ProcId, RequestId};
 
 #[derive(Debug)]
-enum Item {
+enum Item<M> {
     /// The host's answer is awaited.
     Waits {
         request: RequestId,
         host: HostId,
-        message: Bytes,
+        message: M,
     },
-    Ready(Bytes),
+    Ready(M),
 }
 
 /// The controller's words that wait, by receiver.
-#[derive(Debug, Default)]
-pub struct News {
-    queues: BTreeMap<ProcId, VecDeque<Item>>,
+#[derive(Debug)]
+pub struct News<M = Bytes> {
+    queues: BTreeMap<ProcId, VecDeque<Item<M>>>,
     next: u64,
 }
 
-impl News {
+impl<M> Default for News<M> {
+    fn default() -> Self {
+        Self { queues: BTreeMap::new(), next: 0 }
+    }
+}
+
+impl<M: Clone> News<M> {
     /// Holds back the news of a death on `host`; what to ask that host.
-    pub fn hold(&mut self, to: ProcId, host: HostId, message: Bytes) -> RequestId {
+    pub fn hold(&mut self, to: ProcId, host: HostId, message: M) -> RequestId {
         self.next += 1;
         let request = RequestId(self.next);
         self.queues.entry(to).or_default().push_back(Item::Waits { request, host, message });
@@ -38,7 +44,7 @@ impl News {
     }
 
     /// Lets a word pass, or has it wait behind others. Answers back what passes.
-    pub fn pass(&mut self, to: ProcId, message: Bytes) -> Option<Bytes> {
+    pub fn pass(&mut self, to: ProcId, message: M) -> Option<M> {
         match self.queues.get_mut(&to) {
             Some(queue) => {
                 queue.push_back(Item::Ready(message));
@@ -49,16 +55,16 @@ impl News {
     }
 
     /// `host` has answered; what may be told now, in order.
-    pub fn answered(&mut self, host: HostId, request: RequestId) -> Vec<(ProcId, Bytes)> {
+    pub fn answered(&mut self, host: HostId, request: RequestId) -> Vec<(ProcId, M)> {
         self.release(|of, waits_for| of == host && waits_for == request)
     }
 
     /// `host` is gone: nothing more comes from there.
-    pub fn gone(&mut self, host: HostId) -> Vec<(ProcId, Bytes)> {
+    pub fn gone(&mut self, host: HostId) -> Vec<(ProcId, M)> {
         self.release(|of, _| of == host)
     }
 
-    fn release(&mut self, is_due: impl Fn(HostId, RequestId) -> bool) -> Vec<(ProcId, Bytes)> {
+    fn release(&mut self, is_due: impl Fn(HostId, RequestId) -> bool) -> Vec<(ProcId, M)> {
         let mut due = Vec::new();
         for (to, queue) in &mut self.queues {
             for item in queue.iter_mut() {

@@ -10,7 +10,7 @@ fn word(text: &'static str) -> Bytes {
 
 #[test]
 fn a_death_waits_for_its_host_and_what_comes_after_it_waits_too() {
-    let mut news = News::default();
+    let mut news: News = News::default();
     assert_eq!(news.pass(TO, word("before")), Some(word("before")));
     let first = news.hold(TO, FAR, word("death"));
     assert_eq!(news.pass(TO, word("after")), None);
@@ -25,7 +25,7 @@ fn a_death_waits_for_its_host_and_what_comes_after_it_waits_too() {
 
 #[test]
 fn answers_in_another_order_change_no_order() {
-    let mut news = News::default();
+    let mut news: News = News::default();
     let first = news.hold(TO, FAR, word("a"));
     let second = news.hold(TO, HostId(4), word("b"));
     assert_eq!(news.answered(HostId(4), second), []);
@@ -34,7 +34,7 @@ fn answers_in_another_order_change_no_order() {
 
 #[test]
 fn a_host_that_is_gone_is_not_waited_for() {
-    let mut news = News::default();
+    let mut news: News = News::default();
     news.hold(TO, FAR, word("a"));
     news.hold(OTHER, FAR, word("b"));
     assert_eq!(news.gone(FAR), [(TO, word("a")), (OTHER, word("b"))]);

@@ -6,7 +6,7 @@ const FOURTH: HostId = HostId(4);
 
 #[test]
 fn a_word_waits_for_all_hosts_to_which_something_is_under_way() {
-    let mut barriers = Barriers::default();
+    let mut barriers: Barriers = Barriers::default();
     let asked = barriers.hold(vec![THIRD, FOURTH], Word::Heard(PROC));
     assert_eq!(asked.iter().map(|(host, _)| *host).collect::<Vec<_>>(), [THIRD, FOURTH]);
     assert_eq!(barriers.answered(THIRD, asked[0].1), []);
@@ -17,7 +17,7 @@ fn a_word_waits_for_all_hosts_to_which_something_is_under_way() {
 
 #[test]
 fn an_earlier_answer_does_not_let_a_later_word_pass() {
-    let mut barriers = Barriers::default();
+    let mut barriers: Barriers = Barriers::default();
     let first = barriers.hold(vec![THIRD], Word::Heard(PROC));
     let word = Word::Of { from: PROC, bytes: Bytes::from_static(b"mourned") };
     let second = barriers.hold(vec![THIRD], word.clone());
@@ -27,7 +27,7 @@ fn an_earlier_answer_does_not_let_a_later_word_pass() {
 
 #[test]
 fn a_host_that_is_gone_holds_up_nothing() {
-    let mut barriers = Barriers::default();
+    let mut barriers: Barriers = Barriers::default();
     barriers.hold(vec![THIRD], Word::Heard(PROC));
     assert_eq!(barriers.gone(THIRD), [Word::Heard(PROC)]);
 }
