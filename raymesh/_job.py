@@ -21,6 +21,10 @@ CONFIG_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Set for the entrypoint of a submitted job: its `runtime_env` and `metadata`."""
 
 
+SUPERVISOR_NAMESPACE = "SUPERVISOR_ACTOR_RAY_NAMESPACE"
+SUPERVISOR_PREFIX = "_ray_internal_job_actor_"
+
+
 class Job:
     """What the workers of this driver take up."""
 
@@ -58,11 +62,32 @@ class Job:
             here = work.pop("cwd", None)
             work["path"] = [entry for entry in work["path"] if entry != here]
         _native.set_environment(_work.encoded(work))
+        if joins and CONFIG_VARIABLE in os.environ:
+            _tell_supervisor()
 
     def close(self) -> None:
         """Removes what was packed."""
         for _, file in self._packed:
             file.unlink(missing_ok=True)
+
+
+def _tell_supervisor() -> None:
+    """That this is the driver of a submitted job, for who asks about that."""
+    import json
+
+    from raymesh import _native
+    from raymesh._cluster import node_ip_address
+    from raymesh.actor import get_actor
+
+    name = json.loads(os.environ[CONFIG_VARIABLE]).get("metadata", {}).get("job_submission_id")
+    try:
+        supervisor = get_actor(f"{SUPERVISOR_PREFIX}{name}", namespace=SUPERVISOR_NAMESPACE)
+    except ValueError:
+        return  # the variable is from elsewhere
+    job_id = _native.context()["job_id"].hex()
+    supervisor.driver_joined.remote(
+        {"id": job_id, "node_ip_address": node_ip_address(), "pid": str(os.getpid())}
+    )
 
 
 def _hand_in(uri: str, file: Path, *, joins: bool) -> None:

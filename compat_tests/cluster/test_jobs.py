@@ -98,6 +98,7 @@ def look():
     return beside.VALUE, os.environ["OF_JOB"]
 
 print("found", ray.get(look.remote()))
+print("job", ray.get_runtime_context().get_job_id(), os.getpid())
 print("metadata", os.environ["RAY_JOB_CONFIG_JSON_ENV_VAR"])
 """
 
@@ -124,6 +125,10 @@ def test_a_program_runs_with_its_folder_and_its_environment(
     assert info.metadata == {"who": "me"}
     assert info.runtime_env["working_dir"].startswith("gcs://_ray_pkg_")
     assert info.start_time <= info.end_time
+    assert info.job_id is not None
+    assert info.driver_info is not None
+    assert f"job {info.job_id} {info.driver_info.pid}\n" in log
+    assert client.get_job_info(info.job_id).submission_id == job
 
 
 def test_a_job_that_fails_says_how(client: JobSubmissionClient) -> None:

@@ -17,9 +17,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from raymesh._job import SUPERVISOR_NAMESPACE as NAMESPACE
+from raymesh._job import SUPERVISOR_PREFIX
 from raymesh.job_submission._types import JobErrorType, JobInfo, JobStatus
 
-NAMESPACE = "SUPERVISOR_ACTOR_RAY_NAMESPACE"
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz123456789"
 _START_TIMEOUT_S = 900.0
@@ -37,6 +38,10 @@ class Job:
         self.change = threading.Condition()
         self.stopping = False
         self.supervisor: Any = None
+
+    def driver_id(self) -> str | None:
+        """Of the driver that its command has started last."""
+        return (self.info.driver_info or {}).get("id")
 
     def save(self) -> None:
         """Writes down what is known."""
@@ -123,9 +128,13 @@ class Manager:
                 raymesh.init(address=self._join, namespace=NAMESPACE, log_to_driver=False)
 
     def get(self, submission_id: str) -> Job | None:
-        """The job of that id."""
+        """The job of that id, or that of the driver with that id."""
         with self._lock:
-            return self._jobs.get(submission_id)
+            found = self._jobs.get(submission_id)
+            if found is not None:
+                return found
+            drivers = [job for job in self._jobs.values() if job.driver_id() == submission_id]
+            return drivers[-1] if drivers else None
 
     def all(self) -> list[Job]:
         """Every job, the oldest first."""
@@ -249,7 +258,11 @@ class Manager:
         if job.stopping:
             supervisor.stop.remote()
         while True:
-            piece, code, stopped = raymesh.get(supervisor.read.remote(job._size()))
+            driver = job.info.driver_info
+            answer = raymesh.get(supervisor.read.remote(job._size(), driver))
+            piece, code, stopped, now = answer
+            if now != driver:
+                job.set(JobStatus.RUNNING, driver_info=now)
             if piece:
                 job.add_output(piece)
             elif code is not None:
@@ -275,7 +288,7 @@ class Manager:
 
 
 def _name(submission_id: str) -> str:
-    return f"_ray_internal_job_actor_{submission_id}"
+    return f"{SUPERVISOR_PREFIX}{submission_id}"
 
 
 def _supervisor_env(runtime_env: dict[str, Any] | None) -> Any:

@@ -47,6 +47,7 @@ class Supervisor:
         self._stopped, self._deadline = False, 0.0
         self._wait_s = float(os.environ.get("RAY_JOB_STOP_WAIT_TIME_S", _STOP_WAIT_S))
         self._process: subprocess.Popen[bytes] | None = None
+        self._driver: dict[str, str] | None = None
         self._change = threading.Condition()
 
     def start(self) -> dict[str, Any]:
@@ -73,19 +74,27 @@ class Supervisor:
                 ).start()
         return {"node_id": raymesh.get_runtime_context().get_node_id(), "pid": self._process.pid}
 
-    def read(self, at: int) -> tuple[bytes, int | None, bool]:
-        """What was printed from `at` on, as soon as there is something. With nothing: the command's code if it has
-        ended, and whether it was stopped.
+    def driver_joined(self, driver: dict[str, str]) -> None:
+        """From a driver that the command has started. The last one counts, as in Ray."""
+        with self._change:
+            self._driver = driver
+            self._change.notify_all()
+
+    def read(
+        self, at: int, driver: dict[str, str] | None
+    ) -> tuple[bytes, int | None, bool, dict[str, str] | None]:
+        """What was printed from `at` on, as soon as there is something, or another `driver` than that. With nothing:
+        the command's code if it has ended, and whether it was stopped. Always: the driver.
         """
         with self._change:
-            self._change.wait_for(lambda: self._size > at or self._code is not None, _PATIENCE_S)
+            self._change.wait_for(
+                lambda: self._size > at or self._code is not None or self._driver != driver,
+                _PATIENCE_S,
+            )
             if self._size > at:
-                return (
-                    os.pread(self._output.fileno(), min(_PIECE, self._size - at), at),
-                    None,
-                    False,
-                )
-            return b"", self._code, self._stopped
+                piece = os.pread(self._output.fileno(), min(_PIECE, self._size - at), at)
+                return piece, None, False, self._driver
+            return b"", self._code, self._stopped, self._driver
 
     def stop(self) -> None:
         """Ends the command: it is told to, then it is made to."""

@@ -74,6 +74,7 @@ class JobInfo:
     driver_agent_http_address: str | None = None
     driver_node_id: str | None = None
     driver_exit_code: int | None = None
+    driver_info: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
         self.status = JobStatus(self.status)
@@ -144,7 +145,8 @@ class JobDetails:
         """Of a submitted job."""
         known = {field.name for field in fields(cls)}
         shared = {key: value for key, value in asdict(info).items() if key in known}
-        return cls(type=JobType.SUBMISSION, submission_id=submission_id, **shared)
+        job_id = (info.driver_info or {}).get("id")
+        return cls(type=JobType.SUBMISSION, submission_id=submission_id, job_id=job_id, **shared)
 
     def dict(self) -> dict[str, Any]:
         """As JSON has it."""
