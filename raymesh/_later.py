@@ -44,7 +44,7 @@ UTIL_FUNCTIONS = {
 
 _NO_ATTRIBUTE = {
     "raymesh": (
-        frozenset({"data", "train", "tune", "serve", "rllib", "dag", "experimental", "workflow"}),
+        frozenset({"data", "train", "tune", "serve", "rllib", "dag", "workflow"}),
         "Ray's libraries do not run on raymesh yet, only Ray Core: tasks, actors and objects",
     ),
     "raymesh.util": (

@@ -31,6 +31,7 @@ __all__ = [
     "get_one",
     "is_running",
     "is_worker",
+    "locate",
     "next_output",
     "preload",
     "put",
@@ -185,6 +186,11 @@ def get(refs: Sequence[ObjectRef[Any]], timeout: float | None) -> list[Any]:
 
 def get_one(reference: ObjectRef[_T], timeout: float | None) -> _T: ...
 def put(value: Any) -> ObjectRef[Any]: ...
+def locate(
+    refs: list[ObjectRef[Any]], limit: float | None, ask: bool
+) -> list[tuple[int | None, list[bytes]]]:
+    """Size and ids of the hosts that have the bytes, of each; without `ask`, as far as is known here."""
+
 def wait(
     refs: list[ObjectRef[Any]], num_returns: int, timeout: float | None, fetch_local: bool
 ) -> tuple[list[ObjectRef[Any]], list[ObjectRef[Any]]]:

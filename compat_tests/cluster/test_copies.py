@@ -195,3 +195,28 @@ def test_many_threads_read_many_objects(cluster: Start) -> None:
         thread.join()
     assert len(answers) == 36
     assert all(answers)
+
+
+def test_where_an_object_lies_is_known(cluster: Start) -> None:
+    from raymesh.experimental import get_local_object_locations, get_object_locations
+
+    cluster(HOME, READERS)
+    reader = on("readers")
+    ref, small = on("home").make.remote(20 * MB), ray.put(1)
+    ray.wait([ref])
+    ray.get(reader.pid.remote())
+    ids = {name: host["NodeID"] for host in ray.nodes() for name in host["Resources"]}
+    found = get_object_locations([ref, small], 10_000)
+    assert found[ref]["node_ids"] == [ids["home"]]
+    assert found[ref]["object_size"] >= 20 * MB
+    assert found[ref]["did_spill"] is False
+    assert found[small]["node_ids"] == []
+    assert ray.get(reader.read.remote([ref]))
+    assert set(get_object_locations([ref])[ref]["node_ids"]) == {ids["home"], ids["readers"]}
+    assert get_local_object_locations([ref])[ref]["node_ids"] == [ids["home"]]
+    slow = ray.remote(num_cpus=0)(lambda: time.sleep(60)).remote()
+    assert get_object_locations([slow])[slow] == {
+        "node_ids": [],
+        "object_size": None,
+        "did_spill": False,
+    }

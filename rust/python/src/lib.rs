@@ -5,7 +5,7 @@
 //!   actors are made of; [`loaded`]: those of others.
 //! - [`call`]: arguments to a call and back. [`frame`]: values to bytes and back; [`view`]: shared
 //!   memory as a Python buffer.
-//! - [`objects`]: get, put, wait. [`aio`]: completion for event loops and futures.
+//! - [`objects`]: get, put, wait. [`locations`]: which hosts have an object. [`aio`]: completion for event loops and futures.
 //! - [`worker`]: running calls. [`construction`]: becoming an actor. [`async_calls`]: calls for an
 //!   event loop. [`context`]: where code runs. [`environment`]: what a worker takes up first.
 //! - [`cluster`]: nodes and resources.
@@ -30,6 +30,7 @@ mod function;
 mod hooks;
 mod host;
 mod loaded;
+mod locations;
 mod object_ref;
 mod objects;
 mod session;
@@ -64,6 +65,8 @@ mod _native {
     use super::hooks::set_hooks;
     #[pymodule_export]
     use super::host::Host;
+    #[pymodule_export]
+    use super::locations::locate;
     #[pymodule_export]
     use super::object_ref::{ObjectRef, restore_ref};
     #[pymodule_export]

@@ -16,7 +16,7 @@ use crate::frame;
 use crate::object_ref::ObjectRef;
 use crate::session::{self, Session};
 
-fn timeout(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+pub(crate) fn timeout(seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let Some(seconds) = seconds else { return Ok(None) };
     if seconds < 0.0 || seconds.is_nan() {
         return Err(PyValueError::new_err(format!("timeout must not be negative, got {seconds}")));
@@ -25,7 +25,7 @@ fn timeout(seconds: Option<f64>) -> PyResult<Option<Duration>> {
 }
 
 /// Waits with the GIL released; looks after signals.
-fn wait_for(
+pub(crate) fn wait_for(
     py: Python<'_>,
     session: &Session,
     timeout: Option<Duration>,
@@ -226,7 +226,7 @@ fn await_all(
     if all { Ok(()) } else { Err(timed_out(py, session, flags, limit)) }
 }
 
-fn flags_of(session: &Session, refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag>>> {
+pub(crate) fn flags_of(session: &Session, refs: &Bound<'_, PyAny>) -> PyResult<Vec<Arc<Flag>>> {
     let mut flags = Vec::with_capacity(refs.len().unwrap_or(0));
     for item in refs.try_iter()? {
         let item = item?;
