@@ -72,12 +72,48 @@ def _node(host: dict[str, Any]) -> dict[str, Any]:
 
 def cluster_resources() -> dict[str, float]:
     """The resources of all hosts together."""
-    return _sum(_total(host) for host in _hosts() if host["alive"])
+    return _sum({**_total(host), **_bundles(host, 2)} for host in _hosts() if host["alive"])
 
 
 def available_resources() -> dict[str, float]:
     """The resources of all hosts that nobody holds now."""
-    return _sum(_available(host) for host in _hosts() if host["alive"])
+    return _sum({**_available(host), **_bundles(host, 3)} for host in _hosts() if host["alive"])
+
+
+def total_resources_per_node() -> dict[str, dict[str, float]]:
+    """The resources of each host, by its node id."""
+    return _per_node(_total, 2)
+
+
+def available_resources_per_node() -> dict[str, dict[str, float]]:
+    """The resources of each host that nobody holds now, by its node id."""
+    return _per_node(_available, 3)
+
+
+def _per_node(amounts: Any, which: int) -> dict[str, dict[str, float]]:
+    return {
+        host["node_id"].hex(): _sum([amounts(host), _bundles(host, which)])
+        for host in _hosts()
+        if host["alive"]
+    }
+
+
+_USER = 0.001
+_BUNDLE = 1000.0
+"""How much of `bundle` Ray gives each bundle, so that demands for nothing else have something to ask for."""
+
+
+def _bundles(host: dict[str, Any], which: int) -> dict[str, float]:
+    """What bundles on the host hold (`which` 2) or have free (3), by Ray's names."""
+    amounts: dict[str, float] = {}
+    for bundle in host["bundles"]:
+        group, index = bundle[0].hex(), bundle[1]
+        used = bundle[4] * _USER if which == 3 else 0.0
+        for name, amount in {**bundle[which], "bundle": _BUNDLE - used}.items():
+            amounts[f"{name}_group_{index}_{group}"] = amount
+            whole = f"{name}_group_{group}"
+            amounts[whole] = amounts.get(whole, 0.0) + amount
+    return amounts
 
 
 def _total(host: dict[str, Any]) -> dict[str, float]:

@@ -114,6 +114,8 @@ _TEXT: dict[str, Callable[[str], BaseException]] = {
     "Cancelled": lambda text: ex.TaskCancelledError(error_message=text),
     "Unschedulable": ex.TaskUnschedulableError,
     "ActorUnschedulable": ex.ActorUnschedulableError,
+    "GroupRemoved": lambda text: ex.TaskPlacementGroupRemoved(),
+    "ActorGroupRemoved": lambda text: ex.ActorPlacementGroupRemoved(),
     "PendingCallsLimit": ex.PendingCallsLimitExceeded,
     "System": ex.RaySystemError,
 }

@@ -30,11 +30,6 @@ _CLASSES = {
     "DynamicObjectRefGenerator": "return a list, or use num_returns=n",
 }
 UTIL_FUNCTIONS = {
-    "placement_group": "give num_cpus, num_gpus or resources to the tasks and actors themselves",
-    "get_placement_group": "there are no placement groups yet",
-    "get_current_placement_group": "there are no placement groups yet",
-    "remove_placement_group": "there are no placement groups yet",
-    "placement_group_table": "there are no placement groups yet",
     "connect": "use init()",
     "disconnect": "use shutdown()",
     "register_serializer": "define __reduce__ on the class, or use copyreg.pickle()",

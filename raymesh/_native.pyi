@@ -22,11 +22,14 @@ __all__ = [
     "WIRE_VERSION",
     "__version__",
     "after_fork",
+    "await_group",
     "context",
+    "create_group",
     "current_actor",
     "describe_cluster",
     "environment",
     "exit_actor",
+    "find_groups",
     "get",
     "get_one",
     "is_running",
@@ -35,6 +38,7 @@ __all__ = [
     "next_output",
     "preload",
     "put",
+    "remove_group",
     "restore_actor",
     "restore_ref",
     "run_worker",
@@ -213,6 +217,7 @@ class Function:
         *,
         num_returns: int,
         resources: dict[str, float],
+        wish: tuple[Any, list[list[tuple[str, str, list[str]]]]],
         max_retries: int,
         retry_exceptions: bool | tuple[type[BaseException], ...],
         task_name: str,
@@ -235,6 +240,7 @@ class Actor:
         *,
         resources: dict[str, float],
         placement: dict[str, float],
+        wish: tuple[Any, list[list[tuple[str, str, list[str]]]]],
         name: str,
         namespace: str,
         detached: bool,
@@ -302,7 +308,32 @@ def context() -> dict[str, Any]:
 def describe_cluster() -> list[dict[str, Any]]:
     """One dict a host: ``node_id`` (28 bytes) ``alive`` ``host_name`` ``total`` ``available`` (dict of float) ``labels``
 
-    ``store_capacity`` ``store_used`` (bytes) ``workers`` ``pending`` (list of (resources, count)).
+    ``store_capacity`` ``store_used`` (bytes) ``workers`` ``pending`` (list of (resources, count)) ``bundles`` (list of
+    (group id, index, total, available, users)) ``draining`` (None, or reason and seconds left or None).
+    """
+
+def create_group(
+    bundles: list[dict[str, float]],
+    selectors: list[list[tuple[str, str, list[str]]]],
+    strategy: str,
+    *,
+    name: str,
+    detached: bool,
+    near: bytes | None,
+    same: str,
+) -> bytes:
+    """Ask for a placement group; its 18 bytes. Waits only if it has a name, until that is taken."""
+
+def await_group(id: bytes, value: Any) -> ObjectRef[Any]:
+    """A reference that is ``value`` once the group is created."""
+
+def remove_group(id: bytes) -> None:
+    """Remove a placement group."""
+
+def find_groups(*, id: bytes | None = None, name: str | None = None) -> list[dict[str, Any]]:
+    """What is known of one group, of that of a name, or of all: ``id`` ``name`` ``bundles`` ``nodes`` ``strategy``
+
+    ``state`` ``took_ms`` ``attempts``.
     """
 
 @final

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from raymesh import _labels
 from raymesh._later import not_yet
 
 Options = Mapping[str, Any]
@@ -52,13 +53,6 @@ def _resources(name: str, value: Any) -> str | None:
         problem = _quantity(str(key), amount)
         if problem:
             return problem
-    return None
-
-
-def _texts(name: str, value: Any) -> str | None:
-    for key, item in (value or {}).items():
-        if not isinstance(key, str) or not isinstance(item, str):
-            raise TypeError(f"{name} is a dict of texts by text, but has {key!r}: {item!r}")
     return None
 
 
@@ -120,8 +114,8 @@ _TEXT = _Option((str, _NONE))
 _ANY = _Option((object,))
 
 _COMMON: dict[str, _Option] = {
-    "label_selector": _Option((dict, _NONE), _texts),
-    "fallback_strategy": _Option((list, _NONE)),
+    "label_selector": _Option((dict, _NONE), lambda name, value: _labels.check_selector(value)),
+    "fallback_strategy": _Option((list, _NONE), lambda name, value: _labels.check_fallback(value)),
     "accelerator_type": _TEXT,
     "memory": _NUMBER,
     "name": _TEXT,
@@ -226,7 +220,7 @@ def _check(options: Options, known: dict[str, _Option], what: str) -> None:
             )
         _check_value(key, value, rule)
     _check_group(options.get("placement_group"))
-    _check_strategy(options.get("scheduling_strategy"))
+    _check_strategy(options)
     _check_env_vars(options.get("runtime_env"))
 
 
@@ -250,8 +244,16 @@ def _check_group(group: Any) -> None:
     )
 
 
-def _check_strategy(strategy: Any) -> None:
-    if strategy is None or isinstance(strategy, str):
+def _check_strategy(options: Options) -> None:
+    strategy = options.get("scheduling_strategy")
+    if strategy is None:
+        return
+    if options.get("placement_group", "default") not in ("default", None):
+        raise ValueError(
+            "Placement groups should be specified via the scheduling_strategy option. "
+            "The placement_group option is deprecated."
+        )
+    if isinstance(strategy, str):
         return
     if not type(strategy).__name__.endswith("SchedulingStrategy"):
         raise TypeError(
@@ -279,16 +281,10 @@ def require_known(options: Options) -> None:
     strategy = options.get("scheduling_strategy")
     if isinstance(strategy, str) and strategy not in ("DEFAULT", "SPREAD"):
         raise ValueError(
-            f"Invalid scheduling_strategy value {strategy}. "
-            'Valid values are "DEFAULT" and "SPREAD", or a strategy object.'
+            f"Invalid scheduling_strategy value {strategy}. Valid values are "
+            '["DEFAULT" | "SPREAD" | PlacementGroupSchedulingStrategy | '
+            "NodeAffinitySchedulingStrategy]"
         )
-    if strategy is not None and not isinstance(strategy, str):
-        raise not_yet(f"scheduling_strategy={type(strategy).__name__}", "leave it out on one host")
-    if options.get("placement_group", "default") not in ("default", None):
-        raise not_yet("placement_group", "leave it out on one host")
-    for key in ("label_selector", "fallback_strategy"):
-        if options.get(key):
-            raise not_yet(key, "leave it out on one host")
     if options.get("concurrency_groups"):
         raise not_yet("concurrency_groups", "use max_concurrency for the whole actor")
     if options.get("max_calls"):

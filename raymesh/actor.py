@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from raymesh import _native, _options, _preload, _state
+from raymesh import _native, _options, _placement, _preload, _state
 from raymesh._actor_meta import ClassMeta, HandleMeta, MethodMeta, is_generator, read_class
 from raymesh._ids import ActorID
 from raymesh._later import not_yet
@@ -126,6 +126,7 @@ class ActorClass:
             self._definition = _native.Definition(pickled, self._class.__name__)
         _preload.update()
         resources, placement = _options.actor_resources(options)
+        wish = _placement.of_actor(options, resources, placement, self._class.__name__)
         retries = options.get("max_task_retries") or 0
         handle_meta = self._handle_metas.get(retries)
         if handle_meta is None:
@@ -139,6 +140,7 @@ class ActorClass:
                 kwargs,
                 resources=resources,
                 placement=placement,
+                wish=wish,
                 name=name,
                 namespace=namespace,
                 detached=options.get("lifetime") == "detached",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from raymesh import _native, _options, _preload, _state
+from raymesh import _native, _options, _placement, _preload, _state
 from raymesh._later import not_yet
 from raymesh._signature import Signature
 
@@ -51,10 +51,12 @@ class _Source:
             self._definition = _native.Definition(pickled, self.name)
         _preload.update()
         retries = options.get("max_retries")
+        resources = _options.task_resources(options)
         native = _native.Function(
             self._definition,
             num_returns=1 if num_returns is None else num_returns,
-            resources=_options.task_resources(options),
+            resources=resources,
+            wish=_placement.of_task(options, resources, self.function.__name__),
             max_retries=_default_retries() if retries is None else retries,
             retry_exceptions=retryable(options.get("retry_exceptions", False)),
             # The usual name needs no bytes in the calls.

@@ -72,8 +72,9 @@ class RuntimeContext:
         return None if self._of("actor_id") is None else self._of("actor_name") or ""
 
     def get_placement_group_id(self) -> str | None:
-        """None: there are no placement groups yet."""
-        return None
+        """The placement group that the calling task or actor runs in, in hexadecimal digits."""
+        group = self._of("group")
+        return group[0].hex() if group else None
 
     def get_session_name(self) -> str:
         """The name of this run of the runtime."""
@@ -157,8 +158,9 @@ class RuntimeContext:
 
     @property
     def should_capture_child_tasks_in_placement_group(self) -> bool:
-        """False: there are no placement groups yet."""
-        return False
+        """Whether tasks and actors submitted here go to the same placement group."""
+        group = self._of("group")
+        return bool(group and group[1])
 
     @property
     def job_id(self) -> JobID:
@@ -197,8 +199,9 @@ class RuntimeContext:
 
     @property
     def current_placement_group_id(self) -> PlacementGroupID:
-        """Deprecated: there are no placement groups yet."""
-        return PlacementGroupID.nil()
+        """Deprecated: `get_placement_group_id`."""
+        group = self._of("group")
+        return PlacementGroupID(group[0]) if group else PlacementGroupID.nil()
 
     @property
     def worker(self) -> Any:

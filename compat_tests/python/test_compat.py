@@ -83,7 +83,7 @@ def test_missing_name_can_be_asked_for():
 def test_later_function_says_so_when_it_is_called():
     check("""
         import raymesh as ray
-        for function in (ray.cancel, ray.timeline, ray.util.placement_group):
+        for function in (ray.cancel, ray.timeline, ray.util.register_serializer):
             try:
                 function(1)
             except NotImplementedError as error:

@@ -121,8 +121,6 @@ def test_what_ray_accepts_is_accepted(options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"label_selector": {"a": "b"}},
-        {"placement_group": object()},
         {"concurrency_groups": {"io": 1}},
         {"max_pending_calls": 3},
     ],

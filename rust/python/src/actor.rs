@@ -10,6 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use raymesh_core::process::{ActorCallSpec, CreateActor, Process};
 use raymesh_runtime::process::{Proc, Waited};
 use raymesh_wire::control::{ActorInfo, ActorSpec};
+use raymesh_wire::placement::Strategy;
 use raymesh_wire::{ActorId, FromController, ObjectId, ToController, Value};
 
 use crate::call;
@@ -19,6 +20,7 @@ use crate::errors::Failure;
 use crate::function::{call_options, returned};
 use crate::object_ref::{decode_id, encode_id, note_pickled};
 use crate::session::{self, Session};
+use crate::wish::Wanted;
 
 /// A handle: counted (it keeps the actor alive) or not (the actor's own).
 #[pyclass(frozen, module = "raymesh._native", weakref)]
@@ -56,8 +58,8 @@ type Amounts = std::collections::BTreeMap<String, f64>;
 #[pymethods]
 impl Actor {
     #[staticmethod]
-    #[pyo3(signature = (definition, args, kwargs, *, resources, placement, name, namespace, detached,
-        max_restarts, max_concurrency, handle, env=None))]
+    #[pyo3(signature = (definition, args, kwargs, *, resources, placement, wish, name, namespace,
+        detached, max_restarts, max_concurrency, handle, env=None))]
     #[allow(clippy::too_many_arguments)]
     fn create(
         py: Python<'_>,
@@ -66,6 +68,7 @@ impl Actor {
         kwargs: &Bound<'_, PyDict>,
         resources: Amounts,
         placement: Amounts,
+        wish: Wanted,
         name: String,
         namespace: String,
         detached: bool,
@@ -80,7 +83,11 @@ impl Actor {
         let (arguments, _held) = call::pack(py, &session, args, Some(kwargs))?;
         let named = !name.is_empty();
         let namespace = if namespace.is_empty() { session.namespace.read().clone() } else { namespace };
-        let actor = session.proc.with_core(|core, _, _| core.next_actor());
+        let (actor, group) = session.proc.with_core(|core, _, _| (core.next_actor(), core.captured_group()));
+        let mut resolved = wish.resolve(&session);
+        if let Some(group) = group.filter(|_| wish.inherits) {
+            resolved.strategy = Strategy::Group(group);
+        }
         let spec = ActorSpec {
             actor,
             job: session.job(),
@@ -92,6 +99,7 @@ impl Actor {
             refs: Vec::new(),
             resources: session::resource_set(resources),
             placement: session::resource_set(placement),
+            wish: resolved,
             name,
             namespace,
             detached,

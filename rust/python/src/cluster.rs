@@ -32,12 +32,25 @@ pub(crate) fn describe_cluster(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>
                 .map(|(shape, count)| Ok((amounts(py, shape)?, *count)))
                 .collect::<PyResult<Vec<_>>>()?;
             out.set_item("pending", pending)?;
+            let bundles = host
+                .bundles
+                .iter()
+                .map(|it| {
+                    let id = PyBytes::new(py, &it.group.to_ray_bytes(it.job));
+                    Ok((id, it.index, amounts(py, &it.total)?, amounts(py, &it.available)?, it.users))
+                })
+                .collect::<PyResult<Vec<_>>>()?;
+            out.set_item("bundles", bundles)?;
+            out.set_item(
+                "draining",
+                host.draining.map(|(why, left)| (why, left.map(|left| left as f64 / 1e9))),
+            )?;
             Ok(out)
         })
         .collect()
 }
 
-fn amounts<'py>(py: Python<'py>, set: &ResourceSet) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn amounts<'py>(py: Python<'py>, set: &ResourceSet) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for (name, amount) in set.iter() {
         out.set_item(name, amount.to_f64())?;

@@ -123,6 +123,9 @@ pub(crate) fn context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     }
     out.set_item("resources", amounts)?;
     out.set_item("gpu_ids", gpus)?;
+    let group = session.proc.read_core(|core| core.group());
+    let group = group.map(|it| (PyBytes::new(py, &it.group.to_ray_bytes(session.job())), it.capture));
+    out.set_item("group", group)?;
     out.set_item("is_driver", !session.worker)?;
     out.set_item("session_name", session.name.clone())?;
     Ok(out)

@@ -95,6 +95,8 @@ pub(crate) const fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::PendingCallsLimit => "PendingCallsLimit",
         ErrorKind::NodeDied => "NodeDied",
         ErrorKind::Unrebuildable => "Unrebuildable",
+        ErrorKind::GroupRemoved => "GroupRemoved",
+        ErrorKind::ActorGroupRemoved => "ActorGroupRemoved",
         _ => "System",
     }
 }

@@ -16,6 +16,7 @@ use crate::definition::{Definition, split};
 use crate::environment;
 use crate::object_ref::ObjectRef;
 use crate::session::{self, Session};
+use crate::wish::Wanted;
 
 /// The name of a function by what was made known of it.
 pub(crate) fn name_in(body: &[u8]) -> &str {
@@ -83,6 +84,7 @@ pub(crate) struct Function {
     definition: Py<Definition>,
     num_returns: u32,
     resources: ResourceSet,
+    wanted: Wanted,
     max_retries: i32,
     options: Bytes,
     /// Answers what its workers take up, in the present session; None: the same as this process.
@@ -94,13 +96,14 @@ pub(crate) struct Function {
 #[pymethods]
 impl Function {
     #[new]
-    #[pyo3(signature = (definition, *, num_returns, resources, max_retries, retry_exceptions, task_name, env=None))]
+    #[pyo3(signature = (definition, *, num_returns, resources, wish, max_retries, retry_exceptions, task_name, env=None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         definition: Py<Definition>,
         num_returns: u32,
         resources: std::collections::BTreeMap<String, f64>,
+        wish: Wanted,
         max_retries: i32,
         retry_exceptions: &Bound<'_, PyAny>,
         task_name: &str,
@@ -112,6 +115,7 @@ impl Function {
             definition,
             num_returns,
             resources: session::resource_set(resources),
+            wanted: wish,
             max_retries,
             env,
             shape: AtomicU64::new(u64::MAX),
@@ -135,6 +139,7 @@ impl Function {
             arguments,
             num_returns: self.num_returns,
             shape,
+            inherits: self.wanted.inherits,
             max_retries: self.max_retries,
             options: self.options.clone(),
         };
@@ -154,7 +159,9 @@ impl Function {
             None => None,
         };
         let env = environment::of(session, chosen.as_deref());
-        let key = session.proc.with_core(|core, _, _| core.shape(session.job(), &env, &self.resources));
+        let wish = self.wanted.resolve(session);
+        let (job, resources) = (session.job(), &self.resources);
+        let key = session.proc.with_core(|core, _, _| core.shape(job, &env, resources, &wish));
         self.shape.store(session.generation << 32 | u64::from(key), Ordering::Relaxed);
         Ok(key)
     }

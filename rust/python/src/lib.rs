@@ -8,7 +8,7 @@
 //! - [`objects`]: get, put, wait. [`locations`]: which hosts have an object. [`aio`]: completion for event loops and futures.
 //! - [`worker`]: running calls. [`construction`]: becoming an actor. [`async_calls`]: calls for an
 //!   event loop. [`context`]: where code runs. [`environment`]: what a worker takes up first.
-//! - [`cluster`]: nodes and resources.
+//! - [`cluster`]: nodes and resources. [`group`]: placement groups. [`wish`]: where things are to run.
 //! - [`host`]: a host without a driver.
 //! - [`hooks`]: Python functions that the native part calls. [`errors`]: failures as exceptions.
 //!
@@ -27,6 +27,7 @@ mod environment;
 mod errors;
 mod frame;
 mod function;
+mod group;
 mod hooks;
 mod host;
 mod loaded;
@@ -35,6 +36,7 @@ mod object_ref;
 mod objects;
 mod session;
 mod view;
+mod wish;
 mod worker;
 
 use pyo3::prelude::*;
@@ -61,6 +63,8 @@ mod _native {
     use super::environment::{environment, set_environment};
     #[pymodule_export]
     use super::function::Function;
+    #[pymodule_export]
+    use super::group::{await_group, create_group, find_groups, remove_group};
     #[pymodule_export]
     use super::hooks::set_hooks;
     #[pymodule_export]

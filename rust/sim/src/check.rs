@@ -141,6 +141,7 @@ impl World {
             (0, 0, 0) => {}
             remains => return Err(format!("leases, waiters, actors remain: {remains:?}")),
         }
+        self.check_groups()?;
         self.check_definitions()?;
         self.check_agreement()?;
         self.check_available()
@@ -207,6 +208,7 @@ impl World {
         if let Some((id, _)) = self.procs.iter().find(|(_, node)| node.job.0 != 0) {
             return Err(format!("{id:?} has outlived its job"));
         }
+        self.check_groups()?;
         match self.controller.remains() {
             (0, 0, 0) => self.check_definitions(),
             remains => Err(format!("leases, waiters, actors remain after all: {remains:?}")),

@@ -6,6 +6,7 @@
 //! - [`links`]: links between hosts, played for real in half of the runs.
 //! - [`program`]: what the user code in drivers, tasks and actors does, at random.
 //! - [`journal`]: the controller is lost and made again from its journal.
+//! - [`calls`]: the tasks and actors that it asks for. [`groups`]: placement groups, and where things are to run.
 //! - [`definitions`]: functions and classes. [`names`]: actors found by name. [`legacies`]: what dead
 //!   owners leave.
 //! - [`payload`]: what values and calls contain.
@@ -23,8 +24,10 @@
 //! because of that**. In half of the runs the network does as it likes within these promises; in the other half
 //! [`links`] are played, and the agents have to keep them.
 
+pub mod calls;
 pub mod check;
 pub mod definitions;
+pub mod groups;
 pub mod journal;
 pub mod legacies;
 pub mod links;

@@ -57,6 +57,7 @@ impl World {
             total.set("x", Quantity(3 * Quantity::SCALE));
         }
         let mut config = Config::new(id, format!("host-{}", id.0), total.clone());
+        config.labels = vec![("zone".to_owned(), ["a", "b"][self.rng.below(2)].to_owned())];
         config.spare = self.rng.below(3) as u32;
         config.keep_idle = self.rng.below(4) as u32;
         config.idle_timeout = self.rng.range(MILLI, SECOND);
@@ -146,7 +147,7 @@ impl World {
                     self.send(Node::Controller, Node::Proc(to), Packet::FromController(message));
                 }
                 Decision::ToHost { host, message } => {
-                    if let ToHost::BindLease { resources, .. } = &message
+                    if let ToHost::BindLease { resources, group: None, .. } = &message
                         && resources.get("CPU").0 > 0
                         && self.controller.owes_cpu(host)
                     {
@@ -204,6 +205,7 @@ impl World {
                 }
                 Order::Kill { proc } => self.die(proc, DeathCause::Signaled { signal: 9 }),
                 Order::Sweep { dead, except } => self.sweep(dead, &except),
+                Order::Leave => self.host_ends(id),
                 Order::FreeBlocks { blocks } => blocks.into_iter().for_each(|block| self.left(block)),
             }
         }
@@ -278,13 +280,7 @@ impl World {
         if host_goes {
             let ids: Vec<_> = self.hosts.keys().copied().filter(|id| *id != HostId(0)).collect();
             let Some(host) = self.rng.pick(&ids).copied() else { return };
-            self.stats.hosts_lost += 1;
-            if self.links.played {
-                return self.crash(host);
-            }
-            self.end_host(host);
-            let at = self.now + self.rng.range(MILLI, 30 * MILLI);
-            self.at(at, Happening::HostLost(host));
+            self.host_ends(host);
             return;
         }
         let driver_goes = self.rng.one_in(6);
@@ -293,6 +289,20 @@ impl World {
         if let Some(id) = self.rng.pick(&ids).copied() {
             self.die(id, DeathCause::Signaled { signal: 9 });
         }
+    }
+
+    /// All that is on the host ends, and some time later the controller learns of it.
+    fn host_ends(&mut self, host: HostId) {
+        if !self.hosts.contains_key(&host) {
+            return;
+        }
+        self.stats.hosts_lost += 1;
+        if self.links.played {
+            return self.crash(host);
+        }
+        self.end_host(host);
+        let at = self.now + self.rng.range(MILLI, 30 * MILLI);
+        self.at(at, Happening::HostLost(host));
     }
 
     pub fn host_lost(&mut self, host: HostId) {

@@ -2,18 +2,18 @@
 //!
 //! They may do anything that cannot deadlock by itself: a task gets only what it submitted itself and
 //! references older than itself; methods of actors get nothing, and neither do tasks that hold more
-//! than CPUs; only values that exist are passed to actors as arguments themselves.
+//! than CPUs; only values that exist are passed to actors as arguments themselves. What runs in a placement
+//! group is not waited for before the group is removed.
 
-use bytes::Bytes;
-use raymesh_core::process::{ActorCallSpec, Arguments, CreateActor, Flag, Lookup, Process, TaskSpec};
-use raymesh_wire::control::{ActorSpec, DeathCause};
+use raymesh_core::process::{Flag, Lookup};
+use raymesh_wire::control::DeathCause;
 use raymesh_wire::{
-    ActorId, Block, Call, CallTarget, ErrorKind, ErrorValue, Message, ObjectId, ProcId, Quantity,
-    ReplyStatus, ResourceSet, Return, TaskId, ToController, Value,
+    ActorId, Block, Call, CallTarget, ErrorKind, ErrorValue, GroupId, Message, ObjectId, ProcId, ReplyStatus,
+    ResourceSet, Return, TaskId, ToController, Value,
 };
 
 use crate::definitions::Loading;
-use crate::payload::{arguments, encode_refs, options, shapes, word};
+use crate::payload::{arguments, encode_refs, word};
 use crate::rng::Rng;
 use crate::world::{Happening, MICRO, MILLI, Stored, World};
 
@@ -34,7 +34,7 @@ impl Ref {
 
 /// What a running piece of user code is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Main,
     Constructor,
     Task(TaskId),
@@ -44,10 +44,10 @@ enum Kind {
 /// A running piece of user code.
 #[derive(Debug)]
 pub struct Frame {
-    kind: Kind,
+    pub(crate) kind: Kind,
     pub rng: Rng,
     steps: usize,
-    depth: u64,
+    pub(crate) depth: u64,
     num_returns: u32,
     pub caller: Option<ProcId>,
     /// What its call refers to.
@@ -56,15 +56,17 @@ pub struct Frame {
     /// Handles of actors that it found by name. It calls these, and passes none on: an actor might get hold of
     /// itself by what its own arguments refer to, and would live for ever.
     pub found: Vec<ObjectId>,
+    /// Placement groups that it has made, and their bundles.
+    pub groups: Vec<(GroupId, Vec<ResourceSet>)>,
     /// It is in `get`.
     pub waiting: Option<ObjectId>,
     /// Results that the main program looks at in the end, and then what the dead have left.
-    results: Vec<ObjectId>,
+    pub(crate) results: Vec<ObjectId>,
     legacies: bool,
 }
 
 /// Depth of tasks that neither wait nor submit.
-const LEAF: u64 = 9;
+pub(crate) const LEAF: u64 = 9;
 
 impl Frame {
     fn new(kind: Kind, seed: u64, steps: usize, depth: u64) -> Self {
@@ -78,6 +80,7 @@ impl Frame {
             arguments: Vec::new(),
             refs: Vec::new(),
             found: Vec::new(),
+            groups: Vec::new(),
             waiting: None,
             results: Vec::new(),
             legacies: false,
@@ -136,7 +139,7 @@ impl World {
 
     fn act(&mut self, id: ProcId, frame: &mut Frame) {
         let gets = !matches!(frame.kind, Kind::Method(_)) && frame.depth < LEAF;
-        match frame.rng.below(18) {
+        match frame.rng.below(20) {
             0..=5 if frame.depth < 3 => self.submit(id, frame),
             0..=5 => {}
             6 | 7 => self.put(id, frame),
@@ -166,12 +169,14 @@ impl World {
             }
             15 if frame.rng.one_in(2) => self.look_up(id, frame),
             16 | 17 => self.get_legacy(id, frame),
+            18 if frame.kind == Kind::Main => self.make_group(id, frame),
+            19 if frame.rng.one_in(4) => self.remove_a_group(id, frame),
             _ => {}
         }
     }
 
     /// Some of the frame's references.
-    fn some(frame: &mut Frame, max: usize) -> Vec<Ref> {
+    pub(crate) fn some(frame: &mut Frame, max: usize) -> Vec<Ref> {
         let count = frame.rng.below(max + 1);
         let picked = (0..count).filter_map(|_| frame.rng.pick(&frame.refs).copied());
         picked.filter(|it| !frame.found.contains(&it.id)).collect()
@@ -179,7 +184,13 @@ impl World {
 
     /// A value that contains references; the object of its memory if it is large.
     /// A value (of `object`, if that is known) that contains references, in the memory of `id` if it is large.
-    fn value(&mut self, id: ProcId, object: Option<ObjectId>, rng: &mut Rng, refs: &[ObjectId]) -> Value {
+    pub(crate) fn value(
+        &mut self,
+        id: ProcId,
+        object: Option<ObjectId>,
+        rng: &mut Rng,
+        refs: &[ObjectId],
+    ) -> Value {
         if rng.one_in(3) {
             self.next_block += 1;
             let block = Block { home: id, offset: self.next_block, len: 1 };
@@ -199,7 +210,12 @@ impl World {
         }
     }
 
-    fn put_value(&mut self, id: ProcId, value: Value, refs: Vec<ObjectId>) -> Option<std::sync::Arc<Flag>> {
+    pub(crate) fn put_value(
+        &mut self,
+        id: ProcId,
+        value: Value,
+        refs: Vec<ObjectId>,
+    ) -> Option<std::sync::Arc<Flag>> {
         let block = value.block();
         let flag = self.with_process(id, |process, _, effects| process.put(value, refs, effects))?;
         if let Some(stored) = block.and_then(|block| self.blocks.get_mut(&(block.home, block.offset))) {
@@ -208,133 +224,9 @@ impl World {
         Some(flag)
     }
 
-    fn arguments(
-        &mut self,
-        id: ProcId,
-        frame: &mut Frame,
-        dep: impl Fn(&Process, Ref) -> bool,
-    ) -> (Arguments, u64) {
-        let mut deps = Vec::new();
-        let mut refs = Vec::new();
-        let mut safe = 0;
-        for it in Self::some(frame, 3) {
-            let Some(node) = self.procs.get(&id) else { break };
-            if it.actor().is_none() && dep(&node.process, it) && frame.rng.one_in(2) {
-                deps.push(it.id);
-            } else {
-                safe |= u64::from(it.safe) << refs.len();
-                refs.push(it.id);
-            }
-        }
-        let mut arguments = Arguments { value: Value::Inline(Bytes::new()), object: None, deps, refs };
-        if frame.rng.one_in(6) {
-            let value = self.value(id, None, &mut frame.rng, &[]);
-            arguments.object = self.put_value(id, value.clone(), Vec::new()).map(|flag| flag.id());
-            arguments.value = value;
-        }
-        (arguments, safe)
-    }
-
-    fn submit(&mut self, id: ProcId, frame: &mut Frame) {
-        let (arguments, safe) = self.arguments(id, frame, |_, it| it.safe);
-        let seed = frame.rng.next_u64();
-        let resources = frame.rng.pick(&shapes()).cloned().unwrap_or_default();
-        let (num_returns, max_retries) = (frame.rng.below(3) as u32, frame.rng.below(4) as i32 - 1);
-        let lent = resources.iter().all(|(name, _)| name == "CPU");
-        let depth = if lent { frame.depth + 1 } else { LEAF };
-        let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
-        let function = self.define(id, &mut frame.rng);
-        let submitted = self.with_process(id, |process, now, effects| {
-            let shape = process.shape(job, &raymesh_wire::Environment::default(), &resources);
-            let options = options(seed, depth, safe);
-            let spec = TaskSpec { function, arguments, num_returns, shape, max_retries, options };
-            process.submit_task(now, spec, effects)
-        });
-        self.undefine(id, function, frame.rng.one_in(2));
-        if let Some((_, flags)) = submitted {
-            self.stats.tasks += 1;
-            self.took(id, frame, flags.iter().map(|flag| flag.id()));
-        }
-    }
-
-    /// The frame got results of its own calls. The main program keeps each once more, for its end.
-    fn took(&mut self, id: ProcId, frame: &mut Frame, results: impl Iterator<Item = ObjectId>) {
-        for result in results {
-            frame.refs.push(Ref { id: result, safe: true });
-            if frame.kind == Kind::Main {
-                self.with_process(id, |process, _, _| process.hold(result));
-                frame.results.push(result);
-            }
-        }
-    }
-
-    fn create(&mut self, id: ProcId, frame: &mut Frame) {
-        let (arguments, _) = self
-            .arguments(id, frame, |process, it| it.safe && matches!(process.lookup(it.id), Lookup::Ready(_)));
-        let Some(job) = self.procs.get(&id).map(|node| node.job) else { return };
-        let mut resources = ResourceSet::new();
-        if frame.rng.one_in(4) {
-            resources.set("x", Quantity(1));
-        }
-        let mut placement = resources.clone();
-        placement.set("CPU", Quantity::ONE);
-        let name = if frame.rng.one_in(3) { format!("actor-{}", frame.rng.below(3)) } else { String::new() };
-        let max_restarts = frame.rng.below(4) as i64 - 1;
-        let handle = options(frame.rng.next_u64(), 0, 0);
-        let class = self.define(id, &mut frame.rng);
-        let created = self.with_process(id, |process, _, effects| {
-            let actor = process.next_actor();
-            let spec = ActorSpec {
-                actor,
-                job,
-                class,
-                class_name: "Actor".to_owned(),
-                args: Value::Inline(Bytes::new()),
-                args_object: None,
-                deps: Vec::new(),
-                refs: Vec::new(),
-                resources,
-                placement,
-                name,
-                namespace: String::new(),
-                detached: false,
-                max_restarts,
-                max_concurrency: 0,
-                handle,
-                env: raymesh_wire::Environment::default(),
-            };
-            process.create_actor(CreateActor { spec, arguments }, effects);
-            Process::actor_handle(actor)
-        });
-        self.undefine(id, class, frame.rng.one_in(4));
-        if let Some(handle) = created {
-            self.stats.actors += 1;
-            frame.refs.push(Ref { id: handle, safe: false });
-        }
-    }
-
-    fn call(&mut self, id: ProcId, frame: &mut Frame) {
-        let actors: Vec<_> = frame.refs.iter().filter_map(|it| it.actor()).collect();
-        let Some(actor) = frame.rng.pick(&actors).copied() else { return };
-        let (arguments, safe) = self
-            .arguments(id, frame, |process, it| it.safe && matches!(process.lookup(it.id), Lookup::Ready(_)));
-        let spec = ActorCallSpec {
-            actor,
-            method: "m".to_owned(),
-            arguments,
-            num_returns: frame.rng.below(3) as u32,
-            max_retries: frame.rng.below(3) as i32 - 1,
-            options: options(frame.rng.next_u64(), frame.depth + 1, safe),
-        };
-        let submitted = self.with_process(id, |process, _, effects| process.submit_actor_call(spec, effects));
-        if let Some((_, flags)) = submitted {
-            self.stats.tasks += 1;
-            self.called.extend(flags.iter().map(|flag| (flag.id(), actor)));
-            self.took(id, frame, flags.iter().map(|flag| flag.id()));
-        }
-    }
-
     pub fn get(&mut self, id: ProcId, frame: &mut Frame, object: ObjectId) {
+        // What it waits for might need what they hold, or never get a place in them.
+        self.remove_groups(id, frame);
         let waits = self.with_process(id, |process, _, effects| {
             process.await_object(object, effects) && !matches!(process.lookup(object), Lookup::Ready(_))
         });
@@ -529,6 +421,7 @@ impl World {
             }
             return self.end_main(id, frame);
         }
+        self.remove_groups(id, &mut frame);
         self.drop_refs(id, &frame.refs);
         self.undefine_all(id);
         if let Some(node) = self.procs.get_mut(&id) {

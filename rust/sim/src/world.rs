@@ -78,6 +78,7 @@ pub struct Stats {
     pub events: u64,
     pub tasks: u64,
     pub actors: u64,
+    pub groups: u64,
     pub deaths: u64,
     pub hosts_lost: u64,
     pub errors: u64,

@@ -21,6 +21,7 @@ fn no_schedule_of_crashes_and_delays_loses_a_task_an_object_or_a_resource() {
                 totals.events += stats.events;
                 totals.tasks += stats.tasks;
                 totals.actors += stats.actors;
+                totals.groups += stats.groups;
                 totals.deaths += stats.deaths;
                 totals.hosts_lost += stats.hosts_lost;
                 totals.errors += stats.errors;

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
-use crate::ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
+use crate::ids::{ActorId, FunctionId, GroupId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
+use crate::placement::{GroupRecord, GroupSpec, GroupState, InGroup, Wish};
 use crate::resources::ResourceSet;
 use crate::value::{Block, ErrorValue, Place, Value};
 
@@ -19,6 +20,7 @@ pub enum ToController {
         resources: ResourceSet,
         backlog: u32,
         env: Environment,
+        wish: Wish,
     },
     /// The caller is done with a worker, or its worker died.
     ReturnLease {
@@ -115,6 +117,44 @@ pub enum ToController {
     LetGo {
         objects: Vec<ObjectId>,
     },
+    /// Answered by [`FromController::GroupState`], now and at each change, until the sender dies or
+    /// [`ToController::UnwatchGroup`]; by [`FromController::GroupRefused`] if its name is taken.
+    CreateGroup {
+        spec: Box<GroupSpec>,
+    },
+    RemoveGroup {
+        group: GroupId,
+    },
+    /// Send [`FromController::GroupState`] now and at each change.
+    WatchGroup {
+        group: GroupId,
+    },
+    UnwatchGroup {
+        group: GroupId,
+    },
+    /// Answered by [`FromController::Groups`]: of that name (none or one), of that id, or all that are
+    /// known, the removed ones among them.
+    FindGroups {
+        request: RequestId,
+        which: WhichGroups,
+    },
+    /// The host gets nothing new from now on and leaves once nothing runs there that cannot be moved, or
+    /// after so many nanoseconds. Answered by [`FromController::Draining`].
+    DrainHost {
+        request: RequestId,
+        host: HostId,
+        reason: String,
+        /// None: it waits without end.
+        within: Option<u64>,
+    },
+}
+
+/// Placement groups that are asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhichGroups {
+    All,
+    One(GroupId),
+    Named { name: String, namespace: String },
 }
 
 /// What a process knows of the memory of the dead.
@@ -164,6 +204,7 @@ pub enum FromController {
         resources: ResourceSet,
         gpus: Vec<u32>,
         env: Environment,
+        group: Option<InGroup>,
     },
     /// To a worker: become this actor.
     StartActor {
@@ -253,6 +294,32 @@ pub enum FromController {
     FreeBlocks {
         blocks: Vec<Block>,
     },
+    /// To the caller: nothing of shape `key` can be placed, now or later. Tasks of it that wait fail with
+    /// this error.
+    Unschedulable {
+        key: u32,
+        error: ErrorValue,
+    },
+    /// To a watcher. `why`: what a group that is not created waits for, if that has been found out.
+    GroupState {
+        group: GroupId,
+        state: GroupState,
+        why: String,
+    },
+    /// To the creator: there is no such group and will not be (the name is taken).
+    GroupRefused {
+        group: GroupId,
+        reason: String,
+    },
+    Groups {
+        request: RequestId,
+        groups: Vec<GroupRecord>,
+    },
+    /// Whether the host drains now, and else why not.
+    Draining {
+        request: RequestId,
+        refused: Option<String>,
+    },
 }
 
 /// Controller to a host's agent.
@@ -267,6 +334,7 @@ pub enum ToHost {
         resources: ResourceSet,
         gpus: Vec<u32>,
         env: Environment,
+        group: Option<InGroup>,
     },
     /// The lease is over. `kill`: its caller died, so whatever the worker runs is for nobody; a lease
     /// that has no worker yet is then answered by [`FromHost::LeaseFailed`].
@@ -306,6 +374,8 @@ pub enum ToHost {
     FreeBlocks {
         blocks: Vec<Block>,
     },
+    /// It is drained: end.
+    Leave,
 }
 
 /// A host's agent to the controller. What a process of the host has sent to the controller arrives
@@ -452,6 +522,7 @@ pub struct ActorSpec {
     pub resources: ResourceSet,
     /// Needed free on the host to place it (covers `resources`).
     pub placement: ResourceSet,
+    pub wish: Wish,
     /// Empty: no name.
     pub name: String,
     pub namespace: String,
@@ -559,4 +630,20 @@ pub struct HostInfo {
     pub workers: u32,
     /// Demands that wait: shape, number of tasks or actors.
     pub pending: Vec<(ResourceSet, u32)>,
+    /// Bundles of placement groups that lie there.
+    pub bundles: Vec<BundleInfo>,
+    /// Why it is being drained, and for how many nanoseconds yet.
+    pub draining: Option<(String, Option<u64>)>,
+}
+
+/// A bundle of a placement group on a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BundleInfo {
+    pub group: GroupId,
+    pub job: JobId,
+    pub index: u32,
+    pub total: ResourceSet,
+    pub available: ResourceSet,
+    /// How many leases and actors are in it.
+    pub users: u32,
 }

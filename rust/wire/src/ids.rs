@@ -157,6 +157,34 @@ impl ActorId {
     }
 }
 
+/// A placement group, named by the process that created it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GroupId {
+    pub creator: ProcId,
+    pub seq: u32,
+}
+
+impl GroupId {
+    /// Ray's 18-byte form: 14 bytes of the group, then the job.
+    #[must_use]
+    pub fn to_ray_bytes(self, job: JobId) -> [u8; 18] {
+        let mut out = [0; 18];
+        out[0..4].copy_from_slice(&self.seq.to_be_bytes());
+        out[4..12].copy_from_slice(&self.creator.as_u64().to_be_bytes());
+        out[14..].copy_from_slice(&job.0.to_le_bytes());
+        out
+    }
+
+    /// Inverse of [`Self::to_ray_bytes`].
+    #[must_use]
+    pub fn from_ray_bytes(raw: &[u8; 18]) -> Self {
+        let (mut seq, mut creator) = ([0; 4], [0; 8]);
+        seq.copy_from_slice(&raw[0..4]);
+        creator.copy_from_slice(&raw[4..12]);
+        Self { creator: ProcId(u64::from_be_bytes(creator)), seq: u32::from_be_bytes(seq) }
+    }
+}
+
 /// Lower-case hexadecimal digits, as ids are shown to people.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {

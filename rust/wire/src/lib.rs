@@ -3,6 +3,7 @@
 //! - [`ids`]: who and what a message is about. Ids are global from birth: no id means something
 //!   only on one host.
 //! - [`resources`]: fixed-point resource quantities.
+//! - [`placement`]: where things may run, placement groups.
 //! - [`value`]: the value of an object as it travels: inline bytes, a block of shared memory, or an
 //!   error.
 //! - [`message`]: process to process: calls, replies, ownership.
@@ -18,14 +19,16 @@ pub mod envelope;
 pub mod environment;
 pub mod ids;
 pub mod message;
+pub mod placement;
 pub mod resources;
 pub mod value;
 
 pub use codec::{DecodeError, decode, encode};
 pub use control::{FromController, ToController};
 pub use environment::Environment;
-pub use ids::{ActorId, FunctionId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
+pub use ids::{ActorId, FunctionId, GroupId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
 pub use message::{Call, CallTarget, Message, Reply, ReplyStatus, Return};
+pub use placement::{GroupRecord, GroupSpec, GroupState, InGroup, Wish};
 pub use resources::{Quantity, ResourceSet};
 pub use value::{Block, ErrorKind, ErrorValue, Place, Value};
 

@@ -150,10 +150,14 @@ pub enum ErrorKind {
     NodeDied,
     /// `ObjectReconstructionFailedError`. The first line of the payload is the reason, as Ray names it.
     Unrebuildable,
+    /// `TaskPlacementGroupRemoved`.
+    GroupRemoved,
+    /// `ActorPlacementGroupRemoved`.
+    ActorGroupRemoved,
 }
 
 /// Error kinds by their code on the wire: append only.
-pub(crate) const ERROR_KINDS: [ErrorKind; 16] = [
+pub(crate) const ERROR_KINDS: [ErrorKind; 18] = [
     ErrorKind::Task,
     ErrorKind::ActorInit,
     ErrorKind::WorkerCrashed,
@@ -170,6 +174,8 @@ pub(crate) const ERROR_KINDS: [ErrorKind; 16] = [
     ErrorKind::Argument,
     ErrorKind::NodeDied,
     ErrorKind::Unrebuildable,
+    ErrorKind::GroupRemoved,
+    ErrorKind::ActorGroupRemoved,
 ];
 
 impl ErrorKind {

@@ -18,6 +18,7 @@ impl Controller {
         self.audit_resources()?;
         self.audit_leases()?;
         self.audit_queue()?;
+        self.audit_groups()?;
         self.audit_actors()
     }
 
@@ -43,21 +44,24 @@ impl Controller {
     fn audit_resources(&self) -> Result<(), String> {
         let mut held: BTreeMap<(HostId, ResId), u64> = BTreeMap::new();
         let mut gpus: BTreeMap<(HostId, u32), u64> = BTreeMap::new();
-        for (_, hold) in self.holds.iter() {
-            let shape = self.shapes.get(hold.shape);
+        // What is held in a bundle is held of that; the bundle holds all of it of its host.
+        let holds = self.holds.iter().map(|(_, hold)| hold).filter(|hold| hold.bundle.is_none());
+        let holds = holds.map(|hold| (hold.host, self.shapes.get(hold.shape), &hold.gpus, hold.cpu_lent));
+        let bundles = self.bundles.iter().map(|(_, it)| (it.host, &it.shape, &it.gpus, false));
+        for (host, shape, indices, cpu_lent) in holds.chain(bundles) {
             for (id, n) in &shape.amounts {
-                if !(hold.cpu_lent && *id == CPU) {
-                    *held.entry((hold.host, *id)).or_default() += n;
+                if !(cpu_lent && *id == CPU) {
+                    *held.entry((host, *id)).or_default() += n;
                 }
             }
             let whole = raymesh_wire::Quantity::SCALE;
             let mut left = shape.gpu;
-            for gpu in &hold.gpus {
-                *gpus.entry((hold.host, *gpu)).or_default() += left.min(whole);
+            for gpu in indices {
+                *gpus.entry((host, *gpu)).or_default() += left.min(whole);
                 left -= left.min(whole);
             }
             if left > 0 {
-                return Err(format!("{hold:?} has too few GPUs"));
+                return Err(format!("{} of {host:?} has too few GPUs: {indices:?}", shape.set.get("GPU").0));
             }
         }
         if let Some(over) = gpus.iter().find(|(_, n)| **n > raymesh_wire::Quantity::SCALE) {

@@ -13,7 +13,7 @@ use super::{Controller, Effects, order, send, text};
 const LOST: usize = 100;
 
 impl Controller {
-    pub(super) fn host_joined(&mut self, id: HostId, host: Host) {
+    pub(super) fn host_joined(&mut self, id: HostId, host: Host, effects: &mut Effects) {
         if self.hosts.get(id).is_some() || self.gone.contains(&id) {
             return;
         }
@@ -21,6 +21,9 @@ impl Controller {
         self.procs.host_joined(id);
         self.hosts.join(id, host, &mut self.shapes);
         for class in self.queue.classes() {
+            if self.queue.get(class).wish.is_some() {
+                continue;
+            }
             let fits = self.could_fit(id, class);
             let state = self.queue.get_mut(class);
             state.feasible += u32::from(fits);
@@ -30,6 +33,7 @@ impl Controller {
                 self.watch_starvation(class);
             }
         }
+        self.review_wishes(effects);
         self.reclaim.dirty = true;
     }
 
@@ -46,7 +50,7 @@ impl Controller {
         self.history.add(self.now, Subject::Host(id), "lost", "no word from its agent");
         let mut impossible = Vec::new();
         for class in self.queue.classes() {
-            if self.could_fit(id, class) {
+            if self.queue.get(class).wish.is_none() && self.could_fit(id, class) {
                 let state = self.queue.get_mut(class);
                 state.feasible -= 1;
                 if state.feasible == 0 {
@@ -64,6 +68,7 @@ impl Controller {
                 self.lost.remove(0);
             }
         }
+        self.lose_bundles(id);
         self.estates.host_lost(id);
         for proc in self.procs.host_lost(id) {
             let pid = self.procs.get(proc).map_or(0, |proc| proc.pid);
@@ -83,6 +88,7 @@ impl Controller {
         for class in impossible {
             self.tell_all(class, effects);
         }
+        self.review_wishes(effects);
     }
 
     /// A process has died: everything that it had, was or wanted ends with it.
@@ -131,6 +137,9 @@ impl Controller {
                 actor.watchers.remove(&id);
             }
         }
+        for group in proc.watched_groups {
+            self.unwatch_group(id, group);
+        }
         for function in proc.wanted_functions {
             self.functions.forget(id, function);
         }
@@ -141,10 +150,12 @@ impl Controller {
             self.orphaned(actor, &how, effects);
         }
         self.never_created(id, effects);
+        self.never_created_groups(id, effects);
         if let Some(job) = proc.job.filter(|_| proc.driver) {
             for (host, _) in self.hosts.iter() {
                 order(effects, host, ToHost::JobEnded { job });
             }
+            self.remove_groups_of_job(job, effects);
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use raymesh_wire::control::{ActorInfo, ActorNotFound, ActorState, HostInfo};
-use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, HostId, ProcId, ResourceSet};
+use raymesh_wire::control::{ActorInfo, ActorNotFound, ActorState, BundleInfo, HostInfo};
+use raymesh_wire::placement::NODE_ID_LABEL;
+use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, HostId, JobId, ProcId, ResourceSet};
 
+use super::bundles::Bundle;
 use super::queue::Waiter;
 use super::{Controller, Effects, send};
 
@@ -108,18 +110,38 @@ impl Controller {
 
     pub(super) fn describe(&mut self) -> Vec<HostInfo> {
         let mut pending = self.pending();
-        let Self { hosts, shapes, procs, lost, .. } = self;
+        let Self { hosts, shapes, procs, lost, bundles, groups, now, .. } = self;
+        let now = *now;
+        let mut of_groups = |host| -> Vec<BundleInfo> {
+            let lying = bundles.on_host(host).filter(|(_, bundle)| !bundle.ended);
+            let info = |(_, bundle): (_, &Bundle)| BundleInfo {
+                group: bundle.group,
+                job: groups.get(bundle.group).map_or(JobId::default(), |group| group.record.spec.job),
+                index: bundle.index,
+                total: bundle.shape.set.clone(),
+                available: bundle.available(shapes),
+                users: bundle.users,
+            };
+            lying.map(info).collect()
+        };
+        let mut bundles: BTreeMap<HostId, Vec<BundleInfo>> =
+            hosts.iter().map(|(id, _)| (id, of_groups(id))).collect();
         let living = hosts.iter().filter(|(_, host)| host.takes_work()).map(|(id, host)| HostInfo {
             host: id,
             alive: true,
             name: host.name.clone(),
             total: host.total.clone(),
             available: host.available(shapes),
-            labels: host.labels.clone(),
+            labels: host.labels.iter().filter(|(key, _)| key != NODE_ID_LABEL).cloned().collect(),
             store_capacity: host.store_capacity,
             store_used: host.store_used,
             workers: procs.workers_on(id),
             pending: pending.remove(&id).unwrap_or_default(),
+            bundles: bundles.remove(&id).unwrap_or_default(),
+            draining: host
+                .draining
+                .as_ref()
+                .map(|drain| (drain.reason.clone(), drain.deadline.map(|at| at.saturating_sub(now)))),
         });
         let mut all: Vec<_> = living.collect();
         all.extend(lost.iter().map(|(host, name)| HostInfo {
@@ -133,6 +155,8 @@ impl Controller {
             store_used: 0,
             workers: 0,
             pending: Vec::new(),
+            bundles: Vec::new(),
+            draining: None,
         }));
         all
     }

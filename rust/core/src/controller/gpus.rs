@@ -1,9 +1,10 @@
-//! Which GPU of a host belongs to whom: whole ones as indices, a fraction as a share of one.
+//! Which GPU belongs to whom: whole ones as indices, a fraction as a share of one. A host has its GPUs; a
+//! bundle of a placement group has those that it holds of them.
 
 use raymesh_wire::Quantity;
 use serde::{Deserialize, Serialize};
 
-/// The GPUs of one host, by index.
+/// GPUs to be had, each with its index on the host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Gpus {
     slots: Vec<Slot>,
@@ -11,17 +12,23 @@ pub(super) struct Gpus {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Slot {
+    index: u32,
     size: u64,
     free: u64,
 }
 
 impl Gpus {
+    /// All GPUs of a host.
     pub fn new(total: u64) -> Self {
-        let mut slots = vec![Slot { size: Quantity::SCALE, free: Quantity::SCALE }; whole(total)];
-        if part(total) > 0 {
-            slots.push(Slot { size: part(total), free: part(total) });
-        }
-        Self { slots }
+        let indices: Vec<u32> = (0..total.div_ceil(Quantity::SCALE) as u32).collect();
+        Self::share(total, &indices)
+    }
+
+    /// What [`Self::take`] gave for `amount`.
+    pub fn share(amount: u64, taken: &[u32]) -> Self {
+        let size = |nth| if nth < whole(amount) { Quantity::SCALE } else { part(amount) };
+        let slot = |(nth, index): (usize, &u32)| Slot { index: *index, size: size(nth), free: size(nth) };
+        Self { slots: taken.iter().enumerate().map(slot).collect() }
     }
 
     /// Whether `amount` could be had if nobody held anything.
@@ -52,19 +59,19 @@ impl Gpus {
     /// Takes `amount`, which must fit. Whole GPUs come first, the shared one last.
     pub fn take(&mut self, amount: u64) -> Vec<u32> {
         let mut taken = Vec::new();
-        for (at, slot) in self.slots.iter_mut().enumerate() {
+        for slot in &mut self.slots {
             if taken.len() < whole(amount) && slot.free >= Quantity::SCALE {
                 slot.free -= Quantity::SCALE;
-                taken.push(at as u32);
+                taken.push(slot.index);
             }
         }
         let share = part(amount);
         if share > 0 {
             // The fullest that still has room, so that whole ones stay whole.
-            let fitting = self.slots.iter_mut().enumerate().filter(|(_, slot)| slot.free >= share);
-            if let Some((at, slot)) = fitting.min_by_key(|(at, slot)| (slot.free, *at)) {
+            let fitting = self.slots.iter_mut().filter(|slot| slot.free >= share);
+            if let Some(slot) = fitting.min_by_key(|slot| (slot.free, slot.index)) {
                 slot.free -= share;
-                taken.push(at as u32);
+                taken.push(slot.index);
             }
         }
         taken
@@ -72,9 +79,9 @@ impl Gpus {
 
     /// Gives back what [`Self::take`] gave for `amount`.
     pub fn give(&mut self, amount: u64, taken: &[u32]) {
-        for (nth, at) in taken.iter().enumerate() {
+        for (nth, index) in taken.iter().enumerate() {
             let back = if nth < whole(amount) { Quantity::SCALE } else { part(amount) };
-            if let Some(slot) = self.slots.get_mut(*at as usize) {
+            if let Some(slot) = self.slots.iter_mut().find(|slot| slot.index == *index) {
                 slot.free += back;
                 debug_assert!(slot.free <= slot.size);
             }

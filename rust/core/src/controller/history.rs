@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use raymesh_wire::{ActorId, HostId, LeaseId, ProcId};
+use raymesh_wire::{ActorId, GroupId, HostId, LeaseId, ProcId};
 
 /// How many transitions are remembered.
 const LENGTH: usize = 8_192;
@@ -14,6 +14,7 @@ pub enum Subject {
     Proc(ProcId),
     Lease(LeaseId),
     Actor(ActorId),
+    Group(GroupId),
     /// What a caller wants of its shape `key`.
     Demand(ProcId, u32),
 }

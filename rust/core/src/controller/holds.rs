@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use raymesh_wire::{ActorId, Environment, HostId, JobId, LeaseId, ProcId};
 use serde::{Deserialize, Serialize};
 
+use super::bundles::BundleId;
 use super::queue::ClassId;
 use super::shapes::ShapeId;
+use super::spots::Spot;
 
 /// For whom something is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,8 @@ pub(super) enum For {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Hold {
     pub host: HostId,
+    /// The bundle of a placement group that it is taken from, instead of from the host itself.
+    pub bundle: Option<BundleId>,
     pub shape: ShapeId,
     pub class: ClassId,
     pub gpus: Vec<u32>,
@@ -31,6 +35,13 @@ pub(super) struct Hold {
     pub cpu_lent: bool,
     /// Over, as soon as the worker's death is known.
     pub ending: bool,
+}
+
+impl Hold {
+    /// Where it is held.
+    pub const fn spot(&self) -> Spot {
+        Spot { host: self.host, bundle: self.bundle }
+    }
 }
 
 /// All holds, by lease or start.

@@ -35,6 +35,15 @@ pub(super) struct Host {
     pub backoff_step: u64,
     /// Kept free for a demand that has waited for too long.
     pub reserved: Option<ClassId>,
+    /// It gets nothing new and is to leave.
+    pub draining: Option<Drain>,
+}
+
+/// Why a host is to leave, and when at the latest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Drain {
+    pub reason: String,
+    pub deadline: Option<u64>,
 }
 
 impl Host {
@@ -63,6 +72,13 @@ impl Host {
         self.takes_work()
             && shape.amounts.iter().all(|(id, n)| self.held(*id) + n <= self.has(*id))
             && self.gpus.fits(shape.gpu)
+    }
+
+    /// What there is of these resources, all or only what is free, to try things out on.
+    pub fn room(&self, of: &BTreeSet<ResId>, empty: bool) -> (BTreeMap<ResId, u64>, Gpus) {
+        let left = |id| if empty { self.has(id) } else { self.has(id).saturating_sub(self.held(id)) };
+        let gpus = if empty { Gpus::new(self.has(GPU)) } else { self.gpus.clone() };
+        (of.iter().map(|id| (*id, left(*id))).collect(), gpus)
     }
 
     /// How much of `shape` is missing now, in 1/10,000 of each amount.
@@ -110,6 +126,8 @@ pub(super) struct Hosts {
     /// By load, without and with GPUs: tasks that need no GPU keep away from those.
     plain: BTreeSet<(u64, HostId)>,
     with_gpu: BTreeSet<(u64, HostId)>,
+    /// Hosts with a CPU, or a part of one, that is free.
+    roomy: BTreeSet<HostId>,
     /// Who has any of a resource.
     owners: BTreeMap<ResId, BTreeSet<HostId>>,
     /// Hosts with more free, or free for more, than when waiting demands were last tried on them.
@@ -133,6 +151,9 @@ impl Hosts {
         host.gpus = Gpus::new(host.has(GPU));
         host.update_load();
         self.order(&host).insert((host.load, id));
+        if host.has(CPU) > 0 {
+            self.roomy.insert(id);
+        }
         self.hosts.insert(id, host);
         self.freed.insert(id);
     }
@@ -144,6 +165,7 @@ impl Hosts {
             owners.remove(&id);
         }
         self.freed.remove(&id);
+        self.roomy.remove(&id);
         self.backing_off.remove(&id);
         Some(host)
     }
@@ -164,11 +186,31 @@ impl Hosts {
         self.hosts.len()
     }
 
-    /// How many hosts could ever hold `shape`.
-    pub fn could_fit(&self, shape: &Shape) -> u32 {
+    /// How many hosts that will do could ever hold `shape`.
+    pub fn could_fit(&self, shape: &Shape, will_do: impl Fn(HostId, &Host) -> bool) -> u32 {
+        let will_do =
+            |id: &HostId| self.hosts.get(id).is_some_and(|host| host.could_fit(shape) && will_do(*id, host));
         match self.rarest(shape) {
-            Some(owners) => owners.iter().filter(|id| self.hosts[id].could_fit(shape)).count() as u32,
-            None => self.hosts.values().filter(|host| host.takes_work()).count() as u32,
+            Some(owners) => owners.iter().filter(|id| will_do(id)).count() as u32,
+            None => self.hosts.keys().filter(|id| will_do(id)).count() as u32,
+        }
+    }
+
+    /// The first host after `last` that `fits`, in turn. Hosts that are full of CPUs are not even looked at
+    /// if `shape` needs any.
+    pub fn next_after(
+        &self,
+        last: HostId,
+        shape: &Shape,
+        fits: impl Fn(HostId, &Host) -> bool,
+    ) -> Option<HostId> {
+        let after = (std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded);
+        let fits = |id: &HostId| self.hosts.get(id).is_some_and(|host| fits(*id, host));
+        if shape.cpu > 0 {
+            self.roomy.range(after).chain(self.roomy.range(..=last)).find(|id| fits(id)).copied()
+        } else {
+            let turn = self.hosts.range(after).chain(self.hosts.range(..=last));
+            turn.map(|(id, _)| id).find(|id| fits(id)).copied()
         }
     }
 
@@ -253,6 +295,13 @@ impl Hosts {
         self.freed.insert(id);
     }
 
+    /// A bundle that lies there has more to give.
+    pub fn has_more(&mut self, id: HostId) {
+        if self.hosts.contains_key(&id) {
+            self.freed.insert(id);
+        }
+    }
+
     /// The CPUs of a worker that waits are free meanwhile.
     pub fn lend_cpu(&mut self, id: HostId, cpu: u64) {
         let Some(host) = self.hosts.get_mut(&id) else { return };
@@ -286,6 +335,11 @@ impl Hosts {
         let before = host.load;
         host.update_load();
         let after = host.load;
+        if host.held(CPU) < host.has(CPU) {
+            self.roomy.insert(id);
+        } else {
+            self.roomy.remove(&id);
+        }
         if before != after {
             let order = if host.has(GPU) == 0 { &mut self.plain } else { &mut self.with_gpu };
             order.remove(&(before, id));
@@ -310,6 +364,7 @@ impl Host {
             backoff: None,
             backoff_step: 0,
             reserved: None,
+            draining: None,
         }
     }
 }

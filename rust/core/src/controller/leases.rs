@@ -1,12 +1,13 @@
 //! The life of a task lease: wanted, granted, bound to a worker, returned.
 
 use raymesh_wire::control::ToHost;
-use raymesh_wire::{Environment, FromController, HostId, JobId, LeaseId, ProcId, ResourceSet};
+use raymesh_wire::{Environment, FromController, HostId, JobId, LeaseId, ProcId, ResourceSet, Wish};
 
 use super::demand::Demand;
 use super::history::{Cause, Subject};
 use super::holds::{For, Hold};
 use super::queue::{ClassId, Waiter};
+use super::spots::Spot;
 use super::{Controller, Effects, order, send};
 
 /// First pause after a host could not start a worker; doubles up to the second figure.
@@ -15,11 +16,22 @@ const BACKOFF_MAX: u64 = 5_000_000_000;
 
 impl Controller {
     /// The class of such demands, known or new.
-    pub(super) fn class(&mut self, need: &ResourceSet, hold: &ResourceSet, is_task: bool) -> ClassId {
+    pub(super) fn class(
+        &mut self,
+        need: &ResourceSet,
+        hold: &ResourceSet,
+        is_task: bool,
+        wish: &Wish,
+    ) -> ClassId {
         self.forget_unused();
         let (need, hold) = (self.shapes.intern(need), self.shapes.intern(hold));
-        let (hosts, shapes) = (&self.hosts, &self.shapes);
-        self.queue.class(need, hold, is_task, || hosts.could_fit(shapes.get(need)))
+        let wish = (*wish != Wish::default()).then(|| Box::new(wish.clone()));
+        let key = (need, hold, is_task, wish);
+        if let Some(known) = self.queue.known(&key) {
+            return known;
+        }
+        let feasible = self.feasible(need, key.3.as_deref());
+        self.queue.add(key, feasible)
     }
 
     pub(super) fn demand(
@@ -27,11 +39,11 @@ impl Controller {
         from: ProcId,
         key: u32,
         (job, env): (JobId, Environment),
-        resources: &ResourceSet,
+        (resources, wish): (&ResourceSet, &Wish),
         backlog: u32,
         effects: &mut Effects,
     ) {
-        let class = self.class(resources, resources, true);
+        let class = self.class(resources, resources, true, wish);
         let Some(proc) = self.procs.get_mut(from) else { return };
         proc.job.get_or_insert(job);
         let demand = proc.demands.entry(key).or_insert_with(|| Demand::new(class, job, env));
@@ -72,13 +84,15 @@ impl Controller {
         }
     }
 
-    /// Grants one lease to a demand that fits on `host`.
-    pub(super) fn grant_lease(&mut self, host: HostId, caller: ProcId, key: u32, effects: &mut Effects) {
+    /// Grants one lease to a demand that fits there.
+    pub(super) fn grant_lease(&mut self, spot: Spot, caller: ProcId, key: u32, effects: &mut Effects) {
         let Some(proc) = self.procs.get_mut(caller) else { return };
         let Some(demand) = proc.demands.get_mut(&key) else { return };
-        let shape_id = self.queue.get(demand.class).hold;
+        let class = self.queue.get(demand.class);
+        let (shape_id, group) = (class.hold, class.group());
         let shape = self.shapes.get(shape_id);
-        let gpus = self.hosts.take(host, shape);
+        let host = spot.host;
+        let gpus = spot.take(&mut self.hosts, &mut self.bundles, shape);
         if shape.cpu == 0
             && let Some(host) = self.hosts.get_mut(host)
         {
@@ -87,6 +101,7 @@ impl Controller {
         let (job, env) = (demand.job, demand.env.clone());
         let lease = self.holds.add(Hold {
             host,
+            bundle: spot.bundle,
             shape: shape_id,
             class: demand.class,
             gpus: gpus.clone(),
@@ -102,7 +117,7 @@ impl Controller {
         proc.leases.insert(lease);
         self.reclaim.holds(caller);
         let resources = shape.set.clone();
-        order(effects, host, ToHost::BindLease { lease, caller, job, resources, gpus, env });
+        order(effects, host, ToHost::BindLease { lease, caller, job, resources, gpus, env, group });
         self.history.add(self.now, Subject::Lease(lease), "granted", ("wanted by", caller));
         self.requeue(caller, key, true);
     }
@@ -189,11 +204,18 @@ impl Controller {
         self.history.add(self.now, Subject::Lease(lease), "ending", "its caller died");
     }
 
+    /// What it runs in is no more: its worker is killed, and the caller hears of that death.
+    pub(super) fn cut_off(&mut self, lease: LeaseId, effects: &mut Effects) {
+        let Some(hold) = self.holds.get(lease).filter(|hold| !hold.ending) else { return };
+        order(effects, hold.host, ToHost::EndLease { lease, kill: true });
+        self.history.add(self.now, Subject::Lease(lease), "cut off", "its placement group was removed");
+    }
+
     /// Gives back what a lease or start holds.
     pub(super) fn release(&mut self, lease: LeaseId, why: impl Into<Cause>) {
         let Some(hold) = self.holds.remove(lease) else { return };
         let shape = self.shapes.get(hold.shape);
-        self.hosts.give(hold.host, shape, &hold.gpus, hold.cpu_lent);
+        hold.spot().give(&mut self.hosts, &mut self.bundles, shape, &hold.gpus, hold.cpu_lent);
         let weightless = shape.cpu == 0;
         self.history.add(self.now, Subject::Lease(lease), "over", why);
         if let Some(proc) = hold.worker.and_then(|worker| self.procs.get_mut(worker))
@@ -244,11 +266,7 @@ impl Controller {
             return;
         }
         hold.cpu_lent = lent;
-        if lent {
-            self.hosts.lend_cpu(hold.host, cpu);
-        } else {
-            self.hosts.reclaim_cpu(hold.host, cpu);
-        }
+        hold.spot().lend_cpu(&mut self.hosts, &mut self.bundles, cpu, lent);
         let state = if lent { "blocked" } else { "unblocked" };
         self.history.add(self.now, Subject::Lease(lease), state, "its worker waits or goes on");
     }

@@ -4,13 +4,14 @@
 //! before is on its way by then. Its name is free as soon as its end is decided.
 
 use raymesh_wire::control::{ActorSpec, ActorState, Death, ExitReason, LastCall, ToHost};
-use raymesh_wire::{ActorId, Environment, ErrorKind, ErrorValue, FromController, HostId, LeaseId, ProcId};
+use raymesh_wire::{ActorId, Environment, ErrorKind, ErrorValue, FromController, LeaseId, ProcId};
 
 use super::actors::{Actor, Kill, Phase, Then};
 use super::demand::Notice;
 use super::history::Subject;
 use super::holds::{For, Hold};
 use super::queue::Waiter;
+use super::spots::Spot;
 use super::{Controller, Effects, order, send, text};
 
 /// A worker may die so often before it begins to make an actor, for nothing.
@@ -46,7 +47,7 @@ impl Controller {
             creator.actors.insert(id);
         }
         self.functions.needed(spec.class, id);
-        let class = self.class(&spec.placement, &spec.resources, false);
+        let class = self.class(&spec.placement, &spec.resources, false, &spec.wish);
         self.actors.insert(Actor {
             class,
             phase: Phase::Waiting,
@@ -114,14 +115,16 @@ impl Controller {
         actor.notice.stop(waiter, &mut self.notices);
     }
 
-    /// Starts an actor that fits on `host`.
-    pub(super) fn place_actor(&mut self, host: HostId, id: ActorId, effects: &mut Effects) {
+    /// Starts an actor that fits there.
+    pub(super) fn place_actor(&mut self, spot: Spot, id: ActorId, effects: &mut Effects) {
         self.dequeue_actor(id);
         let Some(actor) = self.actors.get_mut(id) else { return };
         let shape = self.queue.get(actor.class).hold;
-        let gpus = self.hosts.take(host, self.shapes.get(shape));
+        let host = spot.host;
+        let gpus = spot.take(&mut self.hosts, &mut self.bundles, self.shapes.get(shape));
         let start = self.holds.add(Hold {
             host,
+            bundle: spot.bundle,
             shape,
             class: actor.class,
             gpus: gpus.clone(),
@@ -292,6 +295,11 @@ impl Controller {
         self.end_actor(id, Then::Dead(error), End::Kill, effects);
     }
 
+    /// It cannot be any more, whatever it is doing.
+    pub(super) fn end_for_good(&mut self, id: ActorId, error: ErrorValue, effects: &mut Effects) {
+        self.end_actor(id, Then::Dead(error), End::Kill, effects);
+    }
+
     /// Brings the present life of an actor to its end, whatever it is doing.
     fn end_actor(&mut self, id: ActorId, then: Then, end: End, effects: &mut Effects) {
         let Some(actor) = self.actors.get(id) else { return };
@@ -410,6 +418,9 @@ impl Controller {
         self.free_name(id);
         let Some(actor) = self.actors.remove(id) else { return };
         self.functions.not_needed(actor.spec.class, id);
+        if actor.spec.detached {
+            self.remove_groups_of_actor(id, effects);
+        }
         if let Some(creator) = self.procs.get_mut(id.creator) {
             creator.actors.remove(&id);
         }

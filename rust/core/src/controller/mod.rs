@@ -5,11 +5,13 @@
 //! - `holds`: what is held and for whom: one entry a lease or started actor.
 //! - `queue` (with `demand`): demands that wait, in classes of equal ones, served in turn.
 //! - `procs`: processes, their deaths, and all that ends with them.
+//! - `groups`, `bundles`: placement groups, and what they hold of hosts. `spots`: places for leases and actors.
 //! - `actors`, `names`, `functions`: as they say.
 //! - `history`: what happened lately, and why.
 //!
 //! What it does:
 //! - `schedule`: grants what fits, and keeps room for those that waited too long (`starvation`).
+//! - `wishes`: strategies and labels. `group_life`: placement groups come and go; `placing`: where to.
 //! - `leases`: the life of a lease. `lifecycle`: the life of an actor. `deaths`: processes and hosts.
 //! - `reclaim`: asks callers for leases that others need. `notices`: tells who waits why.
 //! - `unused`: forgets kinds of demands that nobody has any more.
@@ -18,12 +20,16 @@
 
 mod actors;
 mod audit;
+mod audit_groups;
+mod bundles;
 mod deaths;
 mod demand;
 mod describe;
 mod estates;
 mod functions;
 mod gpus;
+mod group_life;
+mod groups;
 mod history;
 mod holds;
 mod hosts;
@@ -31,15 +37,18 @@ mod leases;
 mod lifecycle;
 mod names;
 mod notices;
+mod placing;
 mod procs;
 mod queue;
 mod reclaim;
 mod schedule;
 mod shapes;
+mod spots;
 mod starvation;
 pub(crate) mod text;
 mod unused;
 mod waits;
+mod wishes;
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +56,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use raymesh_wire::control::{FromHost, ToHost};
+use raymesh_wire::placement::NODE_ID_LABEL;
 use raymesh_wire::{FromController, HostId, ProcId, ToController};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +65,9 @@ pub use history::{Entry, Subject};
 use crate::estates::Estates;
 
 use actors::Actors;
+use bundles::Bundles;
 use functions::Functions;
+use groups::Groups;
 use history::History;
 use holds::Holds;
 use hosts::Hosts;
@@ -107,6 +119,8 @@ pub struct Controller {
     procs: Procs,
     actors: Actors,
     names: Names,
+    groups: Groups,
+    bundles: Bundles,
     functions: Functions,
     /// When to tell which waiter why it waits.
     notices: BTreeSet<(u64, Waiter)>,
@@ -153,6 +167,7 @@ impl Controller {
         self.update_reservations();
         self.schedule(effects);
         self.send_notices(effects);
+        self.tell_of_groups(effects);
         self.reclaim_leases(effects);
     }
 
@@ -161,7 +176,8 @@ impl Controller {
     pub fn next_deadline(&self) -> Option<u64> {
         let notice = self.notices.first().map(|(due, _)| *due);
         let others = [self.next_retry(), self.next_reservation(), self.estates.next_deadline()];
-        [notice, self.reclaim.due].into_iter().chain(others).flatten().min()
+        let group = self.groups.notices.first().map(|(due, _)| *due);
+        [notice, group, self.reclaim.due].into_iter().chain(others).flatten().min()
     }
 
     /// What happened lately to a process, lease, actor, host or demand, oldest first.
@@ -179,8 +195,8 @@ impl Controller {
             Some(_) => {}
         }
         match message {
-            ToController::Demand { key, job, resources, backlog, env } => {
-                self.demand(from, key, (job, env), &resources, backlog, effects);
+            ToController::Demand { key, job, resources, backlog, env, wish } => {
+                self.demand(from, key, (job, env), (&resources, &wish), backlog, effects);
             }
             ToController::ReturnLease { lease } => self.return_lease(from, lease, effects),
             ToController::Blocked => self.blocked(from, true),
@@ -229,6 +245,18 @@ impl Controller {
                 let hosts = self.describe();
                 send(effects, from, FromController::Cluster { request, hosts });
             }
+            ToController::CreateGroup { spec } => self.create_group(from, *spec, effects),
+            ToController::RemoveGroup { group } => self.remove_group(group, effects),
+            ToController::WatchGroup { group } => self.watch_group(from, group, effects),
+            ToController::UnwatchGroup { group } => self.unwatch_group(from, group),
+            ToController::FindGroups { request, which } => {
+                let groups = self.find_groups(&which);
+                send(effects, from, FromController::Groups { request, groups });
+            }
+            ToController::DrainHost { request, .. } => {
+                let refused = Some("draining is not there yet".to_owned());
+                send(effects, from, FromController::Draining { request, refused });
+            }
             ToController::Mourned { .. }
             | ToController::Stock(_)
             | ToController::Seek { .. }
@@ -241,8 +269,10 @@ impl Controller {
             return;
         }
         match message {
-            FromHost::Joined { name, total, labels, store_capacity } => {
-                self.host_joined(host, hosts::Host::new(name, total, labels, store_capacity));
+            FromHost::Joined { name, total, mut labels, store_capacity } => {
+                labels.push((NODE_ID_LABEL.to_owned(), host.0.to_string()));
+                let state = hosts::Host::new(name, total, labels, store_capacity);
+                self.host_joined(host, state, effects);
             }
             FromHost::ProcStarted { proc, pid, driver } => {
                 if let Some(known) = self.procs.meet(proc) {

@@ -54,6 +54,8 @@ impl Controller {
     pub(super) fn tell_if_never(&mut self, waiter: Waiter, effects: &mut Effects) {
         if let Some((class, _)) = self.waits(waiter)
             && self.queue.get(class).feasible == 0
+            // What cannot wait fails instead, in a moment.
+            && self.gives_up(class).is_none()
         {
             let reason = self.reason(class);
             self.tell(waiter, true, reason, effects);
@@ -95,6 +97,7 @@ impl Controller {
         let (need, feasible) = (self.shapes.get(state.need).clone(), state.feasible);
         let asked = text::resources(&need.set);
         let reason = match (self.hosts.len(), feasible) {
+            _ if let Some(text) = self.wish_text(class) => text,
             (0, _) => format!("{asked} asked for, but the cluster has no host"),
             (_, 0) => format!("{asked} asked for, but no host has that much: {}", self.largest(&need)),
             _ => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use raymesh_wire::control::{Death, DeathCause};
-use raymesh_wire::{ActorId, FunctionId, HostId, JobId, LeaseId, ProcId};
+use raymesh_wire::{ActorId, FunctionId, GroupId, HostId, JobId, LeaseId, ProcId};
 use serde::{Deserialize, Serialize};
 
 use super::demand::Demand;
@@ -34,6 +34,10 @@ pub(super) struct Proc {
     /// As a creator: its living actors, and the numbers of all it ever created.
     pub actors: BTreeSet<ActorId>,
     pub created: Numbers,
+    /// As a creator of placement groups: the numbers of all it ever created.
+    pub created_groups: Numbers,
+    /// Placement groups whose state it wants to be told.
+    pub watched_groups: BTreeSet<GroupId>,
     /// Actors whose state it wants to be told.
     pub watched_actors: BTreeSet<ActorId>,
     /// Functions and classes that it holds.

@@ -5,10 +5,9 @@
 //! those that always want more. A class that fits on no host is set aside as stuck, and looked at
 //! again only when some host has more to give: a thousand equal demands cost one decision.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use raymesh_wire::{ActorId, HostId, ProcId};
+use raymesh_wire::{ActorId, GroupId, HostId, InGroup, ProcId, Wish};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::shapes::ShapeId;
 
@@ -32,6 +31,10 @@ pub(super) struct Class {
     /// Is held from then on.
     pub hold: ShapeId,
     pub is_task: bool,
+    /// Where it wants to run, if that matters to it.
+    pub wish: Option<Box<Wish>>,
+    /// The last host that one of it was granted: the next one goes to the next, if they want to be spread.
+    pub spread_at: HostId,
     /// In order of turns.
     pub waiting: BTreeSet<(u64, Waiter)>,
     /// Hosts that could ever hold it.
@@ -49,6 +52,16 @@ pub(super) struct Class {
     vacant: bool,
 }
 
+impl Class {
+    /// The bundles that it may be placed in, if it is to be placed in a group.
+    pub fn group(&self) -> Option<InGroup> {
+        self.wish.as_ref()?.group()
+    }
+}
+
+/// What makes demands equal.
+pub(super) type Key = (ShapeId, ShapeId, bool, Option<Box<Wish>>);
+
 /// A host kept free, see `starvation.rs`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Reservation {
@@ -61,7 +74,8 @@ pub(super) struct Reservation {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Queue {
     classes: Vec<Class>,
-    ids: BTreeMap<(ShapeId, ShapeId, bool), ClassId>,
+    ids: BTreeMap<Key, ClassId>,
+    by_group: BTreeSet<(GroupId, ClassId)>,
     vacant: Vec<ClassId>,
     /// Classes with waiters that may fit somewhere, by the turn of their first.
     ready: BTreeSet<(u64, ClassId)>,
@@ -71,23 +85,22 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The class of these shapes; `feasible` is asked for once.
-    pub fn class(
-        &mut self,
-        need: ShapeId,
-        hold: ShapeId,
-        is_task: bool,
-        feasible: impl FnOnce() -> u32,
-    ) -> ClassId {
-        if let Some(id) = self.ids.get(&(need, hold, is_task)) {
-            return *id;
-        }
+    /// The class of such demands, if there is one.
+    pub fn known(&self, key: &Key) -> Option<ClassId> {
+        self.ids.get(key).copied()
+    }
+
+    /// A new class, which so many hosts could ever serve.
+    pub fn add(&mut self, key: Key, feasible: u32) -> ClassId {
+        let (need, hold, is_task, wish) = key.clone();
         let class = Class {
             need,
             hold,
             is_task,
+            wish,
+            spread_at: HostId::default(),
             waiting: BTreeSet::new(),
-            feasible: feasible(),
+            feasible,
             served_at: 0,
             reservation: None,
             check: None,
@@ -102,7 +115,10 @@ impl Queue {
             self.classes.push(class);
             ClassId(self.classes.len() as u32 - 1)
         };
-        self.ids.insert((need, hold, is_task), id);
+        if let Some(place) = self.get(id).group() {
+            self.by_group.insert((place.group, id));
+        }
+        self.ids.insert(key, id);
         id
     }
 
@@ -119,6 +135,19 @@ impl Queue {
         present.map(|(_, id)| ClassId(id)).collect::<Vec<_>>().into_iter()
     }
 
+    /// The classes of demands that want a place in this group.
+    pub fn classes_of(&self, group: GroupId) -> Vec<ClassId> {
+        let all = (group, ClassId(0))..=(group, ClassId(u32::MAX));
+        self.by_group.range(all).map(|(_, class)| *class).collect()
+    }
+
+    /// Groups that any class wants a place in.
+    pub fn groups_of(&self, creator: ProcId) -> Vec<GroupId> {
+        let first = (GroupId { creator, seq: 0 }, ClassId(0));
+        let last = (GroupId { creator, seq: u32::MAX }, ClassId(u32::MAX));
+        self.by_group.range(first..=last).map(|(group, _)| *group).collect()
+    }
+
     /// How many classes there are.
     pub fn class_count(&self) -> usize {
         self.ids.len()
@@ -129,7 +158,10 @@ impl Queue {
         let class = &mut self.classes[id.0 as usize];
         class.vacant = true;
         class.reason = None;
-        self.ids.remove(&(class.need, class.hold, class.is_task));
+        if let Some(place) = class.group() {
+            self.by_group.remove(&(place.group, id));
+        }
+        self.ids.remove(&(class.need, class.hold, class.is_task, class.wish.take()));
         self.vacant.push(id);
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use raymesh_wire::{FromController, ProcId};
+use raymesh_wire::{FromController, GroupId, ProcId};
 use serde::{Deserialize, Serialize};
 
 use super::queue::Waiter;
+use super::shapes::Shape;
 use super::{Controller, Effects, send};
 
 /// At most one round of requests in this time: a caller that shares its workers with others keeps
@@ -14,6 +15,17 @@ const SPACING: u64 = 2_000_000;
 
 /// So many callers are looked at without a second thought.
 const FEW: usize = 16;
+
+/// Something that others might give back.
+struct Unmet {
+    /// None: a placement group.
+    waiter: Option<Waiter>,
+    /// Leases that it has already.
+    has: u32,
+    need: Shape,
+    /// It is wanted of what this group holds; else of hosts.
+    group: Option<GroupId>,
+}
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Reclaim {
@@ -41,7 +53,7 @@ impl Reclaim {
 
 impl Controller {
     pub(super) fn reclaim_leases(&mut self, effects: &mut Effects) {
-        if self.queue.stuck().is_empty() || self.reclaim.unasked.is_empty() {
+        if (self.queue.stuck().is_empty() && !self.groups.any_waits()) || self.reclaim.unasked.is_empty() {
             self.reclaim.due = None;
             return;
         }
@@ -72,15 +84,27 @@ impl Controller {
     }
 
     /// Of each class that could be placed if others gave something back, the next two waiters, with the
-    /// number of leases they have already.
-    fn unmet(&self) -> Vec<(Waiter, u32, super::shapes::ShapeId)> {
+    /// number of leases they have already; and the placement groups that wait, the first of each kind.
+    fn unmet(&mut self) -> Vec<Unmet> {
         let mut unmet = Vec::new();
         for class in self.queue.stuck() {
             let class = self.queue.get(*class);
             if class.feasible > 0 {
-                let next = class.waiting.iter().take(2);
-                unmet.extend(next.map(|(_, waiter)| (*waiter, self.leases_of(*waiter), class.need)));
+                let need = self.shapes.get(class.need);
+                let group = class.group().map(|place| place.group);
+                unmet.extend(class.waiting.iter().take(2).map(|(_, waiter)| {
+                    let (waiter, has) = (Some(*waiter), self.leases_of(*waiter));
+                    Unmet { waiter, has, need: need.clone(), group }
+                }));
             }
+        }
+        for (_, id) in self.groups.firsts(false) {
+            let Some(group) = self.groups.get(id) else { continue };
+            let record = &group.record;
+            let missing = record.spec.bundles.iter().zip(&record.hosts).filter(|(_, host)| host.is_none());
+            let mut all = raymesh_wire::ResourceSet::new();
+            missing.for_each(|(bundle, _)| all.add(&bundle.resources));
+            unmet.push(Unmet { waiter: None, has: 0, need: self.shapes.shape(&all), group: None });
         }
         unmet
     }
@@ -95,14 +119,16 @@ impl Controller {
     }
 
     /// Whether the caller has leases that may be idle, or more than its share.
-    fn should_give(&self, caller: ProcId, unmet: &[(Waiter, u32, super::shapes::ShapeId)]) -> bool {
+    fn should_give(&self, caller: ProcId, unmet: &[Unmet]) -> bool {
         let Some(proc) = self.procs.get(caller) else { return false };
         proc.demands.iter().filter(|(_, demand)| demand.leases > 0).any(|(key, demand)| {
-            let held = self.shapes.get(self.queue.get(demand.class).hold);
-            unmet.iter().any(|(waiter, has, need)| {
-                *waiter != Waiter::Task(caller, *key)
-                    && held.overlaps(self.shapes.get(*need))
-                    && (demand.unserved == 0 || demand.leases > has + u32::from(*has > 0))
+            let class = self.queue.get(demand.class);
+            let (held, group) = (self.shapes.get(class.hold), class.group().map(|place| place.group));
+            unmet.iter().any(|unmet| {
+                unmet.waiter != Some(Waiter::Task(caller, *key))
+                    && unmet.group == group
+                    && held.overlaps(&unmet.need)
+                    && (demand.unserved == 0 || demand.leases > unmet.has + u32::from(unmet.has > 0))
             })
         })
     }

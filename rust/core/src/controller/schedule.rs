@@ -5,6 +5,7 @@ use std::mem::take;
 use raymesh_wire::{HostId, ProcId};
 
 use super::queue::{ClassId, Waiter};
+use super::spots::Spot;
 use super::{Controller, Effects};
 
 /// How many waiters of a class are looked through for one that may not wait for a reservation.
@@ -14,16 +15,19 @@ impl Controller {
     /// Grants whatever fits: first to those who wait already, on hosts that have more free than before,
     /// then to newcomers anywhere.
     pub(super) fn schedule(&mut self, effects: &mut Effects) {
+        self.place_groups();
         for host in take(&mut self.hosts.freed) {
-            while let Some((class, waiter)) = self.first_stuck_on(host) {
-                self.grant(class, waiter, host, effects);
+            while let Some((class, waiter, spot)) = self.first_stuck_on(host) {
+                self.grant(class, waiter, spot, effects);
             }
         }
         while let Some((class, _, waiter)) = self.queue.next() {
-            if let Some(host) = self.pick(class, waiter, false) {
-                self.grant(class, waiter, host, effects);
-            } else if let Some((waiter, host)) = self.pick_urgent(class) {
-                self.grant(class, waiter, host, effects);
+            if let Some(spot) = self.pick(class, waiter, false) {
+                self.grant(class, waiter, spot, effects);
+            } else if let Some((waiter, spot)) = self.pick_urgent(class) {
+                self.grant(class, waiter, spot, effects);
+            } else if let Some(error) = self.gives_up(class) {
+                self.fail_waiters(class, &error, effects);
             } else {
                 self.queue.set_stuck(class, true);
                 self.watch_starvation(class);
@@ -31,43 +35,40 @@ impl Controller {
         }
     }
 
-    fn grant(&mut self, class: ClassId, waiter: Waiter, host: HostId, effects: &mut Effects) {
+    fn grant(&mut self, class: ClassId, waiter: Waiter, spot: Spot, effects: &mut Effects) {
+        self.queue.get_mut(class).spread_at = spot.host;
         match waiter {
-            Waiter::Task(caller, key) => self.grant_lease(host, caller, key, effects),
-            Waiter::Actor(actor) => self.place_actor(host, actor, effects),
+            Waiter::Task(caller, key) => self.grant_lease(spot, caller, key, effects),
+            Waiter::Actor(actor) => self.place_actor(spot, actor, effects),
         }
         self.served(class);
     }
 
     /// Of the waiters that `host` can serve now, the one whose turn it is.
-    fn first_stuck_on(&self, host: HostId) -> Option<(ClassId, Waiter)> {
+    fn first_stuck_on(&self, host: HostId) -> Option<(ClassId, Waiter, Spot)> {
         let turn = |class: &ClassId| self.queue.get(*class).waiting.first().map(|first| first.0);
         let fits = self.queue.stuck().iter().filter_map(|class| {
-            if self.fits(host, *class, false) {
-                Some((turn(class)?, *class, self.queue.get(*class).waiting.first()?.1))
-            } else if self.reservations > 0 && self.fits(host, *class, true) {
-                Some((turn(class)?, *class, self.urgent(*class)?))
-            } else {
-                None
+            if let Some(spot) = self.fits(host, *class, false) {
+                return Some((turn(class)?, *class, self.queue.get(*class).waiting.first()?.1, spot));
             }
+            let spot = self.fits(host, *class, true).filter(|_| self.reservations > 0)?;
+            Some((turn(class)?, *class, self.urgent(*class)?, spot))
         });
-        fits.min().map(|(_, class, waiter)| (class, waiter))
+        fits.min().map(|(_, class, waiter, spot)| (class, waiter, spot))
     }
 
-    fn pick(&self, class: ClassId, waiter: Waiter, urgent: bool) -> Option<HostId> {
-        let state = self.queue.get(class);
-        if state.feasible == 0 {
+    fn pick(&self, class: ClassId, waiter: Waiter, urgent: bool) -> Option<Spot> {
+        if self.queue.get(class).feasible == 0 {
             return None;
         }
         let prefer = match waiter {
             Waiter::Task(caller, _) => caller.host(),
             Waiter::Actor(actor) => actor.creator.host(),
         };
-        let need = self.shapes.get(state.need);
-        self.hosts.pick(need, prefer, |host, _| self.fits(host, class, urgent))
+        self.find_spot(class, prefer, urgent)
     }
 
-    fn pick_urgent(&self, class: ClassId) -> Option<(Waiter, HostId)> {
+    fn pick_urgent(&self, class: ClassId) -> Option<(Waiter, Spot)> {
         if self.reservations == 0 {
             return None;
         }
@@ -85,23 +86,22 @@ impl Controller {
         })
     }
 
-    /// Whether `host` can serve the class now; `urgent`: also with what is kept free for another.
-    fn fits(&self, host: HostId, class: ClassId, urgent: bool) -> bool {
-        let Some(state) = self.hosts.get(host) else { return false };
+    /// Where on `host` the class can be served now; `urgent`: also with what is kept free for another.
+    pub(super) fn fits(&self, host: HostId, class: ClassId, urgent: bool) -> Option<Spot> {
+        let state = self.hosts.get(host)?;
+        if state.backoff.is_some() || state.draining.is_some() {
+            return None;
+        }
+        let spot = self.wished_spot(host, state, class)?;
         let wanted = self.queue.get(class);
         let need = self.shapes.get(wanted.need);
-        if state.backoff.is_some() || !state.fits(need) {
-            return false;
-        }
         if wanted.is_task && need.cpu == 0 && state.weightless >= state.weightless_limit() {
-            return false;
+            return None;
         }
-        match state.reserved {
-            Some(other) if other != class && !urgent => {
-                !self.shapes.get(self.queue.get(other).need).overlaps(need)
-            }
-            _ => true,
-        }
+        // What is in a bundle is kept free by that.
+        let kept = state.reserved.filter(|other| *other != class && !urgent && spot.bundle.is_none());
+        let free = kept.is_none_or(|other| !self.shapes.get(self.queue.get(other).need).overlaps(need));
+        free.then_some(spot)
     }
 
     /// The waits of a process have become urgent: they are looked at again.

@@ -65,11 +65,7 @@ impl Shapes {
         if let Some(id) = self.ids.get(set) {
             return *id;
         }
-        let mut amounts: Vec<_> = set.iter().map(|(name, Quantity(n))| (self.resource(name), n)).collect();
-        amounts.sort_unstable();
-        let of = |id| amounts.iter().find(|(it, _)| *it == id).map_or(0, |(_, n)| *n);
-        let (cpu, gpu) = (of(CPU), of(GPU));
-        let shape = Shape { set: set.clone(), amounts: amounts.into(), cpu, gpu };
+        let shape = self.shape(set);
         let id = if let Some(id) = self.vacant.pop() {
             self.shapes[id.0 as usize] = shape;
             id
@@ -79,6 +75,15 @@ impl Shapes {
         };
         self.ids.insert(set.clone(), id);
         id
+    }
+
+    /// The shape of a set, without remembering it.
+    pub fn shape(&mut self, set: &ResourceSet) -> Shape {
+        let mut amounts: Vec<_> = set.iter().map(|(name, Quantity(n))| (self.resource(name), n)).collect();
+        amounts.sort_unstable();
+        let of = |id| amounts.iter().find(|(it, _)| *it == id).map_or(0, |(_, n)| *n);
+        let (cpu, gpu) = (of(CPU), of(GPU));
+        Shape { set: set.clone(), amounts: amounts.into(), cpu, gpu }
     }
 
     /// Forgets all but these.

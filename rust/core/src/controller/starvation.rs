@@ -22,7 +22,7 @@ impl Controller {
     pub(super) fn watch_starvation(&mut self, class: ClassId) {
         let now = self.now;
         let state = self.queue.get_mut(class);
-        if state.feasible > 0 && state.check.is_none() {
+        if state.feasible > 0 && state.check.is_none() && state.group().is_none() {
             state.served_at = now;
             self.check_at(class, now + PATIENCE);
         }
@@ -93,10 +93,16 @@ impl Controller {
     /// resources reserves nothing.
     fn host_to_reserve(&self, class: ClassId) -> Option<HostId> {
         let need = self.shapes.get(self.queue.get(class).need);
-        if need.amounts.is_empty() {
+        let wish = self.queue.get(class).wish.as_deref();
+        // What is in a bundle is kept free by that.
+        if need.amounts.is_empty() || wish.is_some_and(|wish| wish.group().is_some()) {
             return None;
         }
-        let free = self.hosts.iter().filter(|(_, host)| host.reserved.is_none() && host.could_fit(need));
+        let will_do = |id, host| wish.is_none_or(|wish| self.will_do(id, host, need, wish));
+        let free = self
+            .hosts
+            .iter()
+            .filter(|(id, host)| host.reserved.is_none() && host.could_fit(need) && will_do(*id, host));
         free.min_by_key(|(id, host)| (host.lacks(need), *id)).map(|(id, _)| id)
     }
 

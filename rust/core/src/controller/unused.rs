@@ -19,6 +19,7 @@ impl Controller {
             self.queue.forget(class);
         }
         let classes = self.queue.classes().map(|class| self.queue.get(class));
+        // Bundles have shapes of their own.
         let of_classes = classes.flat_map(|class| [class.need, class.hold]);
         let shapes = of_classes.chain(self.holds.iter().map(|(_, hold)| hold.shape)).collect();
         self.shapes.keep(&shapes);

@@ -139,6 +139,8 @@ pub enum Effect {
     FreeBlocks {
         blocks: Vec<Block>,
     },
+    /// The host is drained: it ends.
+    Leave,
 }
 
 /// The agent's state.
@@ -254,8 +256,8 @@ impl Host {
 
     fn on_controller(&mut self, message: ToHost, effects: &mut Effects) {
         match message {
-            ToHost::BindLease { lease, caller, job, resources, gpus, env } => {
-                self.begin(lease, Start::Lease { caller, job, resources, gpus, env }, effects);
+            ToHost::BindLease { lease, caller, job, resources, gpus, env, group } => {
+                self.begin(lease, Start::Lease { caller, job, resources, gpus, env, group }, effects);
             }
             ToHost::EndLease { lease, kill } => self.end_lease(lease, kill, effects),
             ToHost::StartActor { start, spec, restarts, gpus } => {
@@ -267,6 +269,7 @@ impl Host {
             ToHost::JobEnded { job } => self.job_ended(job, effects),
             ToHost::Sweep { dead, except } => effects.push(Effect::Sweep { dead, except }),
             ToHost::FreeBlocks { blocks } => effects.push(Effect::FreeBlocks { blocks }),
+            ToHost::Leave => effects.push(Effect::Leave),
         }
     }
 

@@ -34,12 +34,12 @@ impl Host {
         let work = start.work();
         // It leaves the idle ones, which are found by what it was for, before it takes on the new.
         match start {
-            Start::Lease { caller, job, resources, gpus, env } => {
+            Start::Lease { caller, job, resources, gpus, env, group } => {
                 self.workers.set_state(proc, State::Leased(lease));
                 if let Some(worker) = self.workers.get_mut(proc) {
                     worker.work = Some(work);
                 }
-                let leased = FromController::Leased { lease, caller, job, resources, gpus, env };
+                let leased = FromController::Leased { lease, caller, job, resources, gpus, env, group };
                 effects.push(Effect::Send { to: proc, message: leased });
                 effects.push(Effect::ToController(FromHost::LeaseBound { lease, worker: proc }));
             }

@@ -3,15 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::ActorSpec;
-use raymesh_wire::{Environment, JobId, LeaseId, ProcId, ResourceSet};
+use raymesh_wire::{Environment, InGroup, JobId, LeaseId, ProcId, ResourceSet};
 
 use super::workers::Work;
 
 /// What a worker is wanted for.
 #[derive(Clone, Debug)]
 pub(super) enum Start {
-    Lease { caller: ProcId, job: JobId, resources: ResourceSet, gpus: Vec<u32>, env: Environment },
-    Actor { spec: Box<ActorSpec>, restarts: u32, gpus: Vec<u32> },
+    Lease {
+        caller: ProcId,
+        job: JobId,
+        resources: ResourceSet,
+        gpus: Vec<u32>,
+        env: Environment,
+        group: Option<InGroup>,
+    },
+    Actor {
+        spec: Box<ActorSpec>,
+        restarts: u32,
+        gpus: Vec<u32>,
+    },
 }
 
 impl Start {

@@ -74,6 +74,7 @@ impl World {
             resources: ResourceSet::new(),
             gpus: Vec::new(),
             env: Environment(Bytes::from_static(env)),
+            group: None,
         });
         self.forks()
     }
@@ -99,6 +100,7 @@ impl World {
             refs: Vec::new(),
             resources: ResourceSet::new(),
             placement: ResourceSet::new(),
+            wish: raymesh_wire::Wish::default(),
             name: String::new(),
             namespace: String::new(),
             detached: false,

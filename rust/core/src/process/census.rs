@@ -17,6 +17,7 @@ impl Process {
         counts.extend(self.leases.census());
         counts.extend(self.lineage.census());
         counts.extend(self.actors.census());
+        counts.extend(self.groups.census());
         counts.extend(self.definitions.census());
         counts.extend(self.executor.census());
         counts

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use foldhash::HashMap;
 use raymesh_wire::control::{ActorSpec, LastCall};
 use raymesh_wire::{
-    Block, Call, CallTarget, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet, Return,
-    TaskId, ToController, Value,
+    Block, Call, CallTarget, InGroup, LeaseId, Message, ObjectId, ProcId, Reply, ReplyStatus, ResourceSet,
+    Return, TaskId, ToController, Value,
 };
 
 use super::{Effect, Process};
@@ -40,14 +40,29 @@ pub(super) struct Executor {
     constructed: Option<(ProcId, Vec<ObjectId>)>,
     /// What the present lease gives: the resources and the GPUs.
     lease: Option<(LeaseId, ResourceSet, Vec<u32>)>,
+    /// The placement group that this process works in, by its lease or as an actor.
+    group: Option<InGroup>,
     blocked: bool,
     /// The circle of waits that this process is in, or was in at its last wait.
     cycle: Option<String>,
 }
 
 impl Executor {
-    pub(super) fn leased(&mut self, lease: LeaseId, resources: ResourceSet, gpus: Vec<u32>) {
+    pub(super) fn leased(
+        &mut self,
+        lease: LeaseId,
+        resources: ResourceSet,
+        gpus: Vec<u32>,
+        group: Option<InGroup>,
+    ) {
         self.lease = Some((lease, resources, gpus));
+        self.group = group;
+    }
+
+    /// The group that tasks and actors go to that are submitted here: any bundle of it will do.
+    pub(super) fn captured(&self) -> Option<InGroup> {
+        let group = self.group.filter(|group| group.capture)?;
+        Some(InGroup { index: None, ..group })
     }
 
     pub(super) fn census(&self) -> [(&'static str, usize); 2] {
@@ -238,6 +253,8 @@ impl Process {
         }
         let deps = spec.deps.iter().map(|(object, _)| *object);
         let arguments = deps.chain(spec.refs.iter().copied()).chain(spec.args_object).collect();
+        // What it submits may go there, too.
+        self.executor.group = spec.wish.group();
         self.executor.constructed = Some((spec.actor.creator, arguments));
         self.settle(fx);
     }
@@ -289,6 +306,18 @@ impl Process {
     #[must_use]
     pub fn lease(&self) -> Option<&(LeaseId, ResourceSet, Vec<u32>)> {
         self.executor.lease.as_ref()
+    }
+
+    /// The placement group that this process works in.
+    #[must_use]
+    pub fn group(&self) -> Option<InGroup> {
+        self.executor.group
+    }
+
+    /// The group that actors go to that are created here, if nothing else is asked for.
+    #[must_use]
+    pub fn captured_group(&self) -> Option<InGroup> {
+        self.executor.captured()
     }
 
     /// What is held here because a dead process stood for it: arguments of its calls that run, and of the

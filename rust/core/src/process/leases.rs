@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 use raymesh_wire::{
-    CallTarget, Environment, JobId, LeaseId, Message, ProcId, ResourceSet, TaskId, ToController,
+    CallTarget, Environment, ErrorKind, ErrorValue, JobId, LeaseId, Message, ProcId, ResourceSet, TaskId,
+    ToController, Value, Wish, placement::Strategy,
 };
 
 use super::{Effect, Nanos, Process};
@@ -25,6 +26,9 @@ struct Shape {
     resources: ResourceSet,
     job: JobId,
     env: Environment,
+    wish: Wish,
+    /// Nothing of it will ever run: its placement group was removed.
+    doomed: Option<ErrorValue>,
     queue: VecDeque<u64>,
     leases: Vec<LeaseId>,
     /// Workers that the controller knows we still want.
@@ -54,7 +58,7 @@ pub(super) struct Lease {
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     shapes: Vec<Shape>,
-    by_demand: HashMap<(JobId, Environment, ResourceSet), u32>,
+    by_demand: HashMap<(JobId, Environment, ResourceSet, Wish), u32>,
     pub(super) all: HashMap<LeaseId, Lease>,
     /// Leases without work, oldest first (entries may be stale).
     idle: VecDeque<(Nanos, LeaseId)>,
@@ -129,9 +133,10 @@ impl Leases {
 }
 
 impl Process {
-    /// The key of a shape, which is resources and an environment: tasks of one shape share workers.
-    pub fn shape(&mut self, job: JobId, env: &Environment, resources: &ResourceSet) -> u32 {
-        let demand = (job, env.clone(), resources.clone());
+    /// The key of a shape, which is resources, an environment, and where to run: tasks of one shape share
+    /// workers.
+    pub fn shape(&mut self, job: JobId, env: &Environment, resources: &ResourceSet, wish: &Wish) -> u32 {
+        let demand = (job, env.clone(), resources.clone(), wish.clone());
         if let Some(key) = self.leases.by_demand.get(&demand) {
             return *key;
         }
@@ -141,6 +146,8 @@ impl Process {
             resources: resources.clone(),
             job,
             env: env.clone(),
+            wish: wish.clone(),
+            doomed: None,
             queue: VecDeque::new(),
             leases: Vec::new(),
             demanded: 0,
@@ -150,12 +157,45 @@ impl Process {
         key
     }
 
+    /// The shape of a task of `key` that goes where the call goes that submits it.
+    pub(super) fn inherited_shape(&mut self, key: u32) -> u32 {
+        let Some(group) = self.executor.captured() else { return key };
+        let Some(shape) = self.leases.shapes.get(key as usize) else { return key };
+        let (job, env, resources) = (shape.job, shape.env.clone(), shape.resources.clone());
+        let wish = Wish { strategy: Strategy::Group(group), selectors: shape.wish.selectors.clone() };
+        self.shape(job, &env, &resources, &wish)
+    }
+
     pub(super) fn enqueue(&mut self, seq: u64, shape: u32) {
         self.leases.shapes[shape as usize].queue.push_back(seq);
     }
 
+    /// Nothing of the shape can be placed: what waits fails.
+    pub(super) fn accept_unschedulable(&mut self, key: u32, error: ErrorValue, fx: &mut Vec<Effect>) {
+        let Some(shape) = self.leases.shapes.get_mut(key as usize) else { return };
+        shape.demanded = 0;
+        if error.kind == ErrorKind::GroupRemoved {
+            shape.doomed = Some(error.clone());
+        }
+        self.fail_queue(key, &error, fx);
+    }
+
+    fn fail_queue(&mut self, key: u32, error: &ErrorValue, fx: &mut Vec<Effect>) {
+        while let Some(seq) = self.leases.shapes[key as usize].queue.pop_front() {
+            self.fail_call(seq, Value::Error(error.clone()), fx);
+        }
+    }
+
+    /// Why nothing of the shape will ever run.
+    fn doom(&self, key: u32) -> Option<ErrorValue> {
+        self.leases.shapes.get(key as usize)?.doomed.clone()
+    }
+
     /// Sends queued calls of `shape` to its workers and tells the controller how many more it wants.
     pub(super) fn dispatch(&mut self, now: Nanos, key: u32, fx: &mut Vec<Effect>) {
+        if let Some(error) = self.doom(key) {
+            self.fail_queue(key, &error, fx);
+        }
         let depth = self.pipeline_depth(key);
         loop {
             let leases = &mut self.leases;
@@ -189,6 +229,8 @@ impl Process {
     fn push(&mut self, seq: u64, id: LeaseId, fx: &mut Vec<Effect>) {
         let Some(lease) = self.leases.all.get_mut(&id) else { return };
         lease.inflight.push_back(seq);
+        // Each task that is to be spread is to be placed.
+        lease.reclaimed |= self.leases.shapes[lease.shape as usize].wish.strategy == Strategy::Spread;
         if lease.inflight.len() > 1 && self.leases.look_at.is_none() {
             self.look_later();
         }
@@ -217,8 +259,8 @@ impl Process {
         if backlog == 0 {
             shape.unplaceable = None;
         }
-        let (resources, env) = (shape.resources.clone(), shape.env.clone());
-        let message = ToController::Demand { key, job: shape.job, resources, backlog, env };
+        let (resources, env, wish) = (shape.resources.clone(), shape.env.clone(), shape.wish.clone());
+        let message = ToController::Demand { key, job: shape.job, resources, backlog, env, wish };
         self.tell_controller(message, fx);
     }
 

@@ -13,6 +13,7 @@
 //! - [`late`]: what is sent ahead is taken back when its worker does not get to it.
 //! - [`crashes`]: what a worker's death means for the tasks that were sent to it.
 //! - [`actors`]: calls in order to each actor, over restarts.
+//! - [`groups`]: placement groups that are awaited.
 //! - [`definitions`]: functions and classes that calls and actors are made of.
 //! - [`why`]: what a waiting process waits for, in words.
 //! - [`departed`]: processes that have ended.
@@ -47,6 +48,7 @@ mod departed;
 mod estates;
 mod executor;
 mod flag;
+mod groups;
 mod holds;
 mod late;
 mod leases;
@@ -143,6 +145,7 @@ pub struct Process {
     tasks: tasks::Tasks,
     leases: leases::Leases,
     actors: actors::Actors,
+    groups: groups::Groups,
     definitions: definitions::Definitions,
     lineage: lineage::Lineage,
     executor: executor::Executor,
@@ -178,6 +181,7 @@ impl Process {
             tasks: tasks::Tasks::default(),
             leases: leases::Leases::default(),
             actors: actors::Actors::default(),
+            groups: groups::Groups::default(),
             definitions: definitions::Definitions::default(),
             lineage: lineage::Lineage::default(),
             executor: executor::Executor::default(),
@@ -245,9 +249,14 @@ impl Process {
             FromController::ReclaimLeases => self.accept_reclaim(fx),
             FromController::ActorState { actor, state } => self.accept_actor_state(actor, state, fx),
             FromController::Died { proc, death } => self.accept_death(now, proc, &death, fx),
-            FromController::Leased { lease, resources, gpus, .. } => {
-                self.executor.leased(lease, resources, gpus);
+            FromController::Leased { lease, resources, gpus, group, .. } => {
+                self.executor.leased(lease, resources, gpus, group);
             }
+            FromController::Unschedulable { key, error } => self.accept_unschedulable(key, error, fx),
+            FromController::GroupState { group, state, why } => {
+                self.accept_group_state(group, state, why, fx);
+            }
+            FromController::GroupRefused { group, reason } => self.accept_group_refused(group, reason, fx),
             FromController::ActorUnplaceable { actor, never, reason } => {
                 self.set_actor_unplaceable(actor, reason.clone());
                 fx.push(Effect::Answer(Box::new(FromController::ActorUnplaceable { actor, never, reason })));

@@ -286,10 +286,10 @@ impl Process {
     }
 
     /// Asks for the value, once: its owner, or, if that is dead, whoever knows where it lies. An own object
-    /// has a call that will make it, or is lost.
+    /// has a call or a placement group that will make it, or is lost.
     pub(super) fn fetch(&mut self, object: ObjectId, fx: &mut Vec<Effect>) {
         if object.owner == self.me {
-            if self.objects.value(object).is_none() {
+            if self.objects.value(object).is_none() && !self.groups.makes(object) {
                 if self.tasks.submitted.contains_key(&object.seq) {
                     self.objects.expect_another(object);
                 } else {

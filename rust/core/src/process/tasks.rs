@@ -33,6 +33,8 @@ pub struct TaskSpec {
     pub num_returns: u32,
     /// From [`Process::shape`].
     pub shape: u32,
+    /// It goes to the placement group of the call that submits it, if that is wished.
+    pub inherits: bool,
     /// How often it may run again after its worker crashed (and, where asked for, after it raised);
     /// negative: without end.
     pub max_retries: i32,
@@ -94,10 +96,11 @@ impl Process {
         fx: &mut Vec<Effect>,
     ) -> (TaskId, Vec<Arc<Flag>>) {
         self.now = now;
+        let shape = if spec.inherits { self.inherited_shape(spec.shape) } else { spec.shape };
         let target = CallTarget::Function { lease: LeaseId(0), function: spec.function };
         let (task, flags) = self.submit(
             target,
-            Route::Shape(spec.shape),
+            Route::Shape(shape),
             spec.arguments,
             spec.num_returns,
             spec.max_retries,
@@ -105,8 +108,8 @@ impl Process {
             fx,
         );
         if self.tasks.submitted.get(&task.seq).is_some_and(|record| record.missing == 0) {
-            self.enqueue(task.seq, spec.shape);
-            self.dispatch(now, spec.shape, fx);
+            self.enqueue(task.seq, shape);
+            self.dispatch(now, shape, fx);
         }
         self.settle(fx);
         (task, flags)

@@ -135,6 +135,8 @@ impl Runner {
             match effect {
                 host::Effect::Send { to, message } => self.send(to, &Message::FromController(message)),
                 host::Effect::ToController(message) => self.report(message),
+                // The rest of it ends as if it had been told to by a signal.
+                host::Effect::Leave => self.stopping = true,
                 host::Effect::Fork { proc } => self.fork(proc),
                 host::Effect::Kill { proc } => self.kill(proc),
                 host::Effect::Sweep { dead, except } => {

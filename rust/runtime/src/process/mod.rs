@@ -436,6 +436,7 @@ impl Proc {
             Some(
                 FromController::Unplaceable { reason, .. } | FromController::ActorUnplaceable { reason, .. },
             ) => reason,
+            Some(FromController::GroupState { why, .. }) if !why.is_empty() => why,
             Some(answer) => {
                 if let Some(handle) = requests::held_by(&answer) {
                     state.core.release(handle, &mut state.effects);

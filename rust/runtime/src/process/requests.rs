@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashSet};
 use raymesh_core::process::Process;
 use raymesh_wire::control::{Extent, HeapFull, ToAgent};
 use raymesh_wire::{
-    ActorId, FromController, FunctionId, HostId, Message, ObjectId, Place, RequestId, ToController,
+    ActorId, FromController, FunctionId, GroupId, HostId, Message, ObjectId, Place, RequestId, ToController,
 };
 
 use super::{Proc, Waited};
@@ -30,6 +30,7 @@ pub(super) struct Requests {
     given_up: HashSet<RequestId>,
     /// Creations that the controller refused.
     refused: HashMap<ActorId, String>,
+    refused_groups: HashMap<GroupId, String>,
 }
 
 impl Requests {
@@ -56,7 +57,13 @@ impl Requests {
             FromController::ActorFound { request, .. }
             | FromController::Actors { request, .. }
             | FromController::Function { request, .. }
+            | FromController::Groups { request, .. }
+            | FromController::Draining { request, .. }
             | FromController::Cluster { request, .. } => *request,
+            FromController::GroupRefused { group, reason } => {
+                self.refused_groups.insert(*group, reason.clone());
+                return None;
+            }
             FromController::CreateRefused { actor, reason } => {
                 self.refused.insert(*actor, reason.clone());
                 return None;
@@ -166,6 +173,11 @@ impl Proc {
     /// Why the controller refused to create `actor`, if it did.
     pub fn take_refusal(&self, actor: ActorId) -> Option<String> {
         self.requests.lock().refused.remove(&actor)
+    }
+
+    /// Why the controller refused to create `group`, if it did.
+    pub fn take_group_refusal(&self, group: GroupId) -> Option<String> {
+        self.requests.lock().refused_groups.remove(&group)
     }
 
     /// Makes a function's body known to the cluster.

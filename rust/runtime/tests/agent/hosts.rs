@@ -59,6 +59,7 @@ fn lease_at(driver: &mut Driver, resource: &str) -> ProcId {
         resources: resources.clone(),
         backlog,
         env: raymesh_wire::Environment::default(),
+        wish: raymesh_wire::Wish::default(),
     };
     driver.tell_controller(demand(1));
     let worker = driver.expect("a lease", |_, message| match message {

@@ -104,6 +104,7 @@ impl Driver {
             resources,
             backlog: 1,
             env: raymesh_wire::Environment::default(),
+            wish: raymesh_wire::Wish::default(),
         });
         let worker = self.expect("a lease", |_, message| match message {
             Message::FromController(FromController::LeaseGranted { key: granted, worker, .. })
@@ -120,6 +121,7 @@ impl Driver {
             resources,
             backlog: 0,
             env: raymesh_wire::Environment::default(),
+            wish: raymesh_wire::Wish::default(),
         });
         self.tell_controller(ToController::Watch { proc: worker });
         worker

@@ -22,6 +22,8 @@ const fn expected(kind: ErrorKind) -> u8 {
         ErrorKind::Argument => 13,
         ErrorKind::NodeDied => 14,
         ErrorKind::Unrebuildable => 15,
+        ErrorKind::GroupRemoved => 16,
+        ErrorKind::ActorGroupRemoved => 17,
     }
 }
 

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 use raymesh_wire::control::*;
 use raymesh_wire::*;
 
+use super::placement::{in_group, wish};
+
 const FEW: std::ops::Range<usize> = 0..4;
 
 fn n32() -> impl Strategy<Value = u32> {
@@ -25,11 +27,11 @@ fn flag() -> impl Strategy<Value = bool> {
     any::<bool>()
 }
 
-fn job() -> impl Strategy<Value = JobId> {
+pub fn job() -> impl Strategy<Value = JobId> {
     n32().prop_map(JobId)
 }
 
-fn proc() -> impl Strategy<Value = ProcId> {
+pub fn proc() -> impl Strategy<Value = ProcId> {
     any::<u64>().prop_map(ProcId::from_u64)
 }
 
@@ -70,7 +72,7 @@ fn bytes() -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..40).prop_map(Bytes::from)
 }
 
-fn text() -> impl Strategy<Value = String> {
+pub fn text() -> impl Strategy<Value = String> {
     vec(any::<char>(), 0..8).prop_map(|chars| chars.into_iter().collect())
 }
 
@@ -78,7 +80,7 @@ fn lease() -> impl Strategy<Value = LeaseId> {
     n64().prop_map(LeaseId)
 }
 
-fn request() -> impl Strategy<Value = RequestId> {
+pub fn request() -> impl Strategy<Value = RequestId> {
     n64().prop_map(RequestId)
 }
 
@@ -106,7 +108,7 @@ pub const ERRORS: [ErrorKind; 16] = [
     ErrorKind::Unrebuildable,
 ];
 
-fn error() -> impl Strategy<Value = ErrorValue> {
+pub fn error() -> impl Strategy<Value = ErrorValue> {
     (proptest::sample::select(&ERRORS), bytes()).prop_map(|(kind, payload)| ErrorValue { kind, payload })
 }
 
@@ -118,7 +120,7 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn resources() -> impl Strategy<Value = ResourceSet> {
+pub fn resources() -> impl Strategy<Value = ResourceSet> {
     vec((text(), n64().prop_map(Quantity)), FEW).prop_map(|items| items.into_iter().collect())
 }
 
@@ -170,12 +172,12 @@ fn reply() -> impl Strategy<Value = Reply> {
 fn spec() -> impl Strategy<Value = Box<ActorSpec>> {
     let what = (actor(), job(), function(), text());
     let args = (value(), option::of(object()), vec((object(), value()), FEW), objects());
-    let place = (resources(), resources(), text(), text(), any::<bool>());
+    let place = (resources(), resources(), text(), text(), any::<bool>(), wish());
     (what, args, place, any::<i64>(), n32(), bytes(), env()).prop_map(
         |(
             (actor, job, class, class_name),
             (args, args_object, deps, refs),
-            (resources, placement, name, namespace, detached),
+            (resources, placement, name, namespace, detached, wish),
             max_restarts,
             max_concurrency,
             handle,
@@ -192,6 +194,7 @@ fn spec() -> impl Strategy<Value = Box<ActorSpec>> {
                 refs,
                 resources,
                 placement,
+                wish,
                 name,
                 namespace,
                 detached,
@@ -257,8 +260,10 @@ fn death() -> impl Strategy<Value = Death> {
 fn host() -> impl Strategy<Value = HostInfo> {
     let first = (n32().prop_map(HostId), flag(), text(), resources(), resources());
     let labels = vec((text(), text()), FEW);
-    (first, labels, n64(), n64(), n32(), vec((resources(), n32()), FEW)).prop_map(
-        |((host, alive, name, total, available), labels, store_capacity, store_used, workers, pending)| {
+    let draining = option::of((text(), option::of(n64())));
+    (first, labels, n64(), n64(), n32(), vec((resources(), n32()), FEW), draining).prop_map(
+        |(first, labels, store_capacity, store_used, workers, pending, draining)| {
+            let (host, alive, name, total, available) = first;
             HostInfo {
                 host,
                 alive,
@@ -270,6 +275,8 @@ fn host() -> impl Strategy<Value = HostInfo> {
                 store_used,
                 workers,
                 pending,
+                bundles: vec![super::placement::samples::bundle()],
+                draining,
             }
         },
     )
@@ -277,9 +284,11 @@ fn host() -> impl Strategy<Value = HostInfo> {
 
 fn to_controller() -> impl Strategy<Value = ToController> {
     let leases = prop_oneof![
-        (n32(), job(), resources(), n32(), env()).prop_map(|(key, job, resources, backlog, env)| {
-            ToController::Demand { key, job, resources, backlog, env }
-        }),
+        (n32(), job(), resources(), n32(), env(), wish()).prop_map(
+            |(key, job, resources, backlog, env, wish)| {
+                ToController::Demand { key, job, resources, backlog, env, wish }
+            }
+        ),
         lease().prop_map(|lease| ToController::ReturnLease { lease }),
         Just(ToController::Blocked),
         Just(ToController::Unblocked),
@@ -315,7 +324,7 @@ fn to_controller() -> impl Strategy<Value = ToController> {
         object().prop_map(|object| ToController::Seek { object }),
         objects().prop_map(|objects| ToController::LetGo { objects }),
     ];
-    prop_oneof![leases, actors, questions, deaths]
+    prop_oneof![leases, actors, questions, deaths, super::placement::to_controller()]
 }
 
 fn from_controller() -> impl Strategy<Value = FromController> {
@@ -332,9 +341,15 @@ fn from_controller() -> impl Strategy<Value = FromController> {
             never,
             reason
         }),
-        (lease(), proc(), job(), resources(), gpus(), env()).prop_map(
-            |(lease, caller, job, resources, gpus, env)| {
-                FromController::Leased { lease, caller, job, resources, gpus, env }
+        (lease(), proc(), job(), resources(), gpus(), env(), option::of(in_group())).prop_map(
+            |(lease, caller, job, resources, gpus, env, group)| FromController::Leased {
+                lease,
+                caller,
+                job,
+                resources,
+                gpus,
+                env,
+                group
             }
         ),
         (spec(), n32(), gpus()).prop_map(|(spec, restarts, gpus)| FromController::StartActor {
@@ -383,7 +398,7 @@ fn from_controller() -> impl Strategy<Value = FromController> {
         procs().prop_map(|dead| FromController::Settled { dead }),
         vec(block(), FEW).prop_map(|blocks| FromController::FreeBlocks { blocks }),
     ];
-    prop_oneof![work, answers, deaths]
+    prop_oneof![work, answers, deaths, super::placement::from_controller()]
 }
 
 fn agent() -> impl Strategy<Value = Message> {

@@ -1,12 +1,14 @@
 //! Messages for tests.
 //!
 //! - [`samples`]: one of each kind, the same for ever: what the golden vectors are made of.
-//! - [`any`]: random ones. [`between`]: those between agents.
+//! - [`any`]: random ones. [`between`]: those between agents. [`placement`]: of
+//!   placement groups and wishes.
 
 #![allow(dead_code, clippy::unwrap_used)] // each test binary uses its part
 
 pub mod any;
 pub mod between;
+pub mod placement;
 pub mod samples;
 
 use bytes::Bytes;

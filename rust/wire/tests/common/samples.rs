@@ -45,6 +45,12 @@ pub fn kind(message: &Message) -> &'static str {
             ToController::Stock(_) => "to_controller_stock",
             ToController::Seek { .. } => "to_controller_seek",
             ToController::LetGo { .. } => "to_controller_let_go",
+            ToController::CreateGroup { .. } => "to_controller_create_group",
+            ToController::RemoveGroup { .. } => "to_controller_remove_group",
+            ToController::WatchGroup { .. } => "to_controller_watch_group",
+            ToController::UnwatchGroup { .. } => "to_controller_unwatch_group",
+            ToController::FindGroups { .. } => "to_controller_find_groups",
+            ToController::DrainHost { .. } => "to_controller_drain_host",
         },
         Message::FromController(message) => match message {
             FromController::LeaseGranted { .. } => "from_controller_lease_granted",
@@ -69,6 +75,11 @@ pub fn kind(message: &Message) -> &'static str {
             FromController::Found { .. } => "from_controller_found",
             FromController::Settled { .. } => "from_controller_settled",
             FromController::FreeBlocks { .. } => "from_controller_free_blocks",
+            FromController::Unschedulable { .. } => "from_controller_unschedulable",
+            FromController::GroupState { .. } => "from_controller_group_state",
+            FromController::GroupRefused { .. } => "from_controller_group_refused",
+            FromController::Groups { .. } => "from_controller_groups",
+            FromController::Draining { .. } => "from_controller_draining",
         },
         Message::ToAgent(message) => match message {
             ToAgent::Hello { .. } => "to_agent_hello",
@@ -90,7 +101,7 @@ pub fn kind(message: &Message) -> &'static str {
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 67 + super::between::KINDS;
+pub const KINDS: usize = 78 + super::between::KINDS;
 
 const OWNER: ProcId = ProcId::new(HostId(1), 2, 3);
 const OTHER: ProcId = ProcId::new(HostId(0x0102_0304), 0x3_ffff, 0x3fff);
@@ -165,6 +176,7 @@ fn spec() -> Box<ActorSpec> {
         refs: vec![object(3)],
         resources: ResourceSet::new(),
         placement: resources(),
+        wish: Wish::default(),
         name: "name".to_owned(),
         namespace: "namespace".to_owned(),
         detached: true,
@@ -229,8 +241,15 @@ pub fn samples() -> Vec<Message> {
 
 fn to_controller() -> Vec<ToController> {
     let request = RequestId(300);
-    vec![
-        ToController::Demand { key: 1, job: JobId(2), resources: resources(), backlog: 1000, env: env() },
+    let mut all = vec![
+        ToController::Demand {
+            key: 1,
+            job: JobId(2),
+            resources: resources(),
+            backlog: 1000,
+            env: env(),
+            wish: Wish::default(),
+        },
         ToController::ReturnLease { lease: LeaseId(3) },
         ToController::Blocked,
         ToController::Unblocked,
@@ -258,7 +277,9 @@ fn to_controller() -> Vec<ToController> {
         }),
         ToController::Seek { object: object(5) },
         ToController::LetGo { objects: vec![object(6), object(7)] },
-    ]
+    ];
+    all.extend(super::placement::samples::to_controller());
+    all
 }
 
 fn from_controller() -> Vec<FromController> {
@@ -280,10 +301,12 @@ fn from_controller() -> Vec<FromController> {
         store_used: 1,
         workers: 3,
         pending: vec![(resources(), 2)],
+        bundles: vec![super::placement::samples::bundle()],
+        draining: Some(("maintenance".to_owned(), Some(5))),
     };
     let elsewhere = ActorNotFound { elsewhere: vec!["there".to_owned()] };
     let reason = "no host has that much".to_owned();
-    vec![
+    let mut all = vec![
         FromController::LeaseGranted { key: 1, lease: LeaseId(2), worker: OTHER },
         FromController::ReclaimLeases,
         FromController::Unplaceable { key: 1, never: true, reason: reason.clone() },
@@ -294,6 +317,7 @@ fn from_controller() -> Vec<FromController> {
             resources: resources(),
             gpus: vec![0, 7],
             env: env(),
+            group: Some(super::placement::samples::IN_GROUP),
         },
         FromController::StartActor { spec: spec(), restarts: 1, gpus: vec![3] },
         FromController::ActorState { actor: actor(), state: ActorState::Dead { error: error() } },
@@ -318,7 +342,9 @@ fn from_controller() -> Vec<FromController> {
         FromController::Found { object: object(1), found: None },
         FromController::Settled { dead: vec![OWNER, OTHER] },
         FromController::FreeBlocks { blocks: vec![block()] },
-    ]
+    ];
+    all.extend(super::placement::samples::from_controller());
+    all
 }
 
 fn agent() -> Vec<Message> {

@@ -1,19 +1,22 @@
 //! The controller alone: its hosts and processes are played by the tests.
 //!
 //! - `leases`: demands, grants, blocking. `fairness`: turns, reclaiming, starvation.
+//! - `groups`: placement groups. `wishes`: strategies and labels.
 //! - `actors`: life cycles and names. `functions`: what they are made of. `deaths`: processes and hosts. `scale`: cost.
 
 mod actors;
 mod deaths;
 mod fairness;
 mod functions;
+mod groups;
 mod leases;
 mod scale;
+mod wishes;
 
 use raymesh_wire::control::{ActorSpec, ActorState, Death, DeathCause, FromHost, HostInfo, Stock, ToHost};
 use raymesh_wire::{
     ActorId, FromController, FunctionId, HostId, JobId, LeaseId, ProcId, Quantity, RequestId, ResourceSet,
-    ToController, Value,
+    ToController, Value, Wish,
 };
 
 use super::{Controller, Effect, Event};
@@ -60,10 +63,15 @@ impl World {
     }
 
     fn join(&mut self, host: u32, total: &[(&str, f64)]) {
+        self.join_as(host, total, &[]);
+    }
+
+    fn join_as(&mut self, host: u32, total: &[(&str, f64)], labels: &[(&str, &str)]) {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let message = FromHost::Joined {
             name: format!("host-{host}"),
             total: set(total),
-            labels: Vec::new(),
+            labels: labels.collect(),
             store_capacity: 0,
         };
         self.host(HostId(host), message);
@@ -114,17 +122,20 @@ impl World {
     }
 
     fn demand(&mut self, from: ProcId, key: u32, resources: &ResourceSet, backlog: u32) -> Vec<Bind> {
+        self.wish(from, key, resources, backlog, Wish::default())
+    }
+
+    fn wish(
+        &mut self,
+        from: ProcId,
+        key: u32,
+        resources: &ResourceSet,
+        backlog: u32,
+        wish: Wish,
+    ) -> Vec<Bind> {
         let resources = resources.clone();
-        self.say(
-            from,
-            ToController::Demand {
-                key,
-                job: JobId(1),
-                resources,
-                backlog,
-                env: raymesh_wire::Environment::default(),
-            },
-        );
+        let env = raymesh_wire::Environment::default();
+        self.say(from, ToController::Demand { key, job: JobId(1), resources, backlog, env, wish });
         self.binds()
     }
 
@@ -252,6 +263,7 @@ fn actor(creator: ProcId, seq: u32) -> ActorSpec {
         refs: Vec::new(),
         resources: cpu(1.0),
         placement: cpu(1.0),
+        wish: Wish::default(),
         name: String::new(),
         namespace: "ns".to_owned(),
         detached: false,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use raymesh_wire::control::ActorSpec;
 use raymesh_wire::{
     ActorId, ErrorKind, ErrorValue, FunctionId, JobId, ObjectId, ProcId, Quantity, ReplyStatus, ResourceSet,
-    Return, TaskId, Value,
+    Return, TaskId, Value, Wish,
 };
 
 use super::net::Net;
@@ -130,12 +130,14 @@ impl Net {
         options: Options,
     ) -> (TaskId, Vec<ObjectId>) {
         let (task, flags) = self.with(id, |process, now, fx| {
-            let shape = process.shape(JobId(1), &raymesh_wire::Environment::default(), &cpus(1));
+            let env = raymesh_wire::Environment::default();
+            let shape = process.shape(JobId(1), &env, &cpus(1), &Wish::default());
             let spec = TaskSpec {
                 function: FunctionId([7; 16]),
                 arguments,
                 num_returns: options.returns,
                 shape,
+                inherits: false,
                 max_retries: options.retries,
                 options: Bytes::new(),
             };
@@ -196,6 +198,7 @@ impl Net {
                 refs: vec![],
                 resources: ResourceSet::new(),
                 placement: cpus(1),
+                wish: Wish::default(),
                 name: name.to_owned(),
                 namespace: String::new(),
                 detached: false,

@@ -109,6 +109,7 @@ fn actor(creator: ProcId, seq: u32, name: &str) -> ToController {
             refs: Vec::new(),
             resources: cpu.clone(),
             placement: cpu,
+            wish: raymesh_wire::Wish::default(),
             name: name.to_owned(),
             namespace: "n".to_owned(),
             detached: true,
@@ -186,6 +187,7 @@ impl Cluster {
                 resources,
                 backlog: 3,
                 env: raymesh_wire::Environment::default(),
+                wish: raymesh_wire::Wish::default(),
             },
         );
         first.say_as(me, actor(me, 3, "killed"));
