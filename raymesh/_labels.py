@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 Rule = tuple[str, str, list[str]]
@@ -89,7 +90,7 @@ _FROM_ENVIRONMENT = {
 }
 
 
-def of_host(given: dict[str, str] | None, resources: dict[str, float]) -> dict[str, str]:
+def of_host(given: Mapping[str, str] | None, resources: dict[str, float]) -> dict[str, str]:
     """All labels of a host: those that Ray gives by default, and the user's."""
     labels = {
         key: os.environ[name] for key, name in _FROM_ENVIRONMENT.items() if os.environ.get(name)

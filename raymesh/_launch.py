@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from raymesh import _address, _init_options, _machine
+from raymesh import _address, _init_options, _labels, _machine
 
 _KINDS: dict[str, type[Exception]] = {
     error.__name__: error for error in (ConnectionError, RuntimeError, ValueError)
@@ -74,7 +74,7 @@ def launch(
     wanted = {
         "resources": offers.resources,
         "object_store_memory": offers.object_store_memory,
-        "labels": dict(labels or {}),
+        "labels": _labels.of_host(labels, offers.resources),
         "host_name": node_name or _machine.host_name(),
         "listen": listen,
         "port": port,

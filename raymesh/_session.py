@@ -179,7 +179,7 @@ def _start(
     show_output: bool,
     join: str | None,
 ) -> None:
-    from raymesh import _ahead, _machine, _preload, _sources
+    from raymesh import _ahead, _labels, _machine, _preload, _sources
     from raymesh._output import Printer
 
     global _driver, _at_exit
@@ -191,7 +191,7 @@ def _start(
         resources={} if join else host.resources,
         object_store_memory=host.object_store_memory,
         namespace=namespace,
-        labels=labels,
+        labels=_labels.of_host(labels, host.resources),
         host_name=host_name,
         preload=preload,
         early=early,

@@ -78,10 +78,12 @@ pub(crate) fn actor() -> Option<(ActorId, Bytes)> {
     ACTOR.lock().as_ref().map(|actor| (actor.id, actor.handle.clone()))
 }
 
-/// 28 bytes of a host: Ray's node id.
+/// 28 bytes of a host: Ray's node id. The hosts and drivers of a cluster have sessions of their own, and the
+/// same names for each other: there only the host's number counts.
 pub(crate) fn node_bytes(host: HostId, session: &str) -> [u8; 28] {
     let mut out = [0; 28];
-    let unique = xxhash_rust::xxh3::xxh3_128(session.as_bytes()).to_le_bytes();
+    let whole = if session.contains(session::OF_CLUSTER) { session::OF_CLUSTER } else { session };
+    let unique = xxhash_rust::xxh3::xxh3_128(whole.as_bytes()).to_le_bytes();
     out[..16].copy_from_slice(&unique);
     out[24..].copy_from_slice(&host.0.to_be_bytes());
     out
@@ -95,6 +97,7 @@ pub(crate) fn context(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     out.set_item("job_id", PyBytes::new(py, &session.job().0.to_le_bytes()))?;
     out.set_item("node_id", PyBytes::new(py, &node_bytes(me.host(), &session.name)))?;
     let mut worker = node_bytes(me.host(), &session.name);
+    worker[..16].copy_from_slice(&xxhash_rust::xxh3::xxh3_128(session.name.as_bytes()).to_le_bytes());
     worker[16..24].copy_from_slice(&me.as_u64().to_be_bytes());
     out.set_item("worker_id", PyBytes::new(py, &worker))?;
     let running = running(py)?;

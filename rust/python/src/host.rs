@@ -65,7 +65,7 @@ impl Host {
         };
         let sys = py.import("sys")?;
         let executable: String = sys.getattr("executable")?.extract()?;
-        let name = session::session_name();
+        let name = session::session_name(true);
         let config = AgentConfig {
             labels: labels.into_iter().collect(),
             host_name,

@@ -131,7 +131,7 @@ pub(crate) fn start_driver(
     }
     let sys = py.import("sys")?;
     let executable: String = sys.getattr("executable")?.extract()?;
-    let name = session_name();
+    let name = session_name(join.is_some());
     let env = worker_environment(py, &namespace, &name)?;
     let config = AgentConfig {
         labels: labels.into_iter().collect(),
@@ -173,9 +173,13 @@ pub(crate) fn start_driver(
 }
 
 /// As Ray's: shows when and by whom it was made.
-pub(crate) fn session_name() -> String {
+/// In the names of sessions that are part of a cluster.
+pub(crate) const OF_CLUSTER: &str = "_of_cluster_";
+
+pub(crate) fn session_name(of_cluster: bool) -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    format!("session_{}_{}", since.as_micros(), std::process::id())
+    let kind = if of_cluster { OF_CLUSTER } else { "_" };
+    format!("session{kind}{}_{}", since.as_micros(), std::process::id())
 }
 
 /// What `os.environ` holds now, and what workers are to know of the session.
