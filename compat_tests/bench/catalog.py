@@ -80,6 +80,10 @@ CALLS_FAR = "calls between two hosts"
 """The body of both."""
 GIGABYTE_FAR = "1 GB from host to host"
 TO_HOSTS = "100 MB to 8 hosts"
+TASKS_FAR = "tasks over 4 hosts"
+HOST_DEATH = "host death to retried result"
+HEAD_BACK = "head restart to first call"
+AGENT_MEMORY = "memory per host agent"
 
 
 def _of_crowd(name: str, group: str, unit: str, higher_is_better: bool) -> Row:
@@ -172,6 +176,10 @@ ROWS: list[Row] = [
     Row(FAR_ASYNC, HOSTS, CALLS, 20, body=CALLS_FAR, limit_s=120),
     Row(GIGABYTE_FAR, HOSTS, "GB/s", 2, heavy=True, limit_s=120),
     Row(TO_HOSTS, HOSTS, "ms", 3, False, heavy=True, limit_s=180),
+    Row(TASKS_FAR, HOSTS, "tasks/s", 20, limit_s=120),
+    Row(HOST_DEATH, HOSTS, "ms", 1, False, heavy=True, limit_s=180),
+    Row(HEAD_BACK, HOSTS, "ms", 1, False, limit_s=120),
+    Row(AGENT_MEMORY, HOSTS, "MB", 2, False, heavy=True, limit_s=180),
 ]
 
 

@@ -24,8 +24,8 @@ STORE_VARIABLE = "BENCH_STORE"
 """Bytes of the object store: the same for both systems."""
 PLAIN = ("calls", "crowd", "life", "objects")
 WITH_TORCH = "tensors"
-OF_HOSTS = "hosts"
-"""Makes a session of its own."""
+OF_HOSTS = ("hosts", "deaths")
+"""Make sessions of their own."""
 
 
 def answer(key: str, meter: Meter, failure: str | None) -> None:
@@ -68,7 +68,9 @@ def run(key: str) -> None:
 def main(keys: list[str]) -> None:
     """Measure the bodies in one session."""
     if any(row.key in keys for row in ROWS if row.group == HOSTS):
-        cluster = importlib.import_module(f"compat_tests.bench.{OF_HOSTS}").cluster
+        for name in OF_HOSTS:
+            importlib.import_module(f"compat_tests.bench.{name}")
+        cluster = importlib.import_module("compat_tests.bench.hosts").cluster
         for key in keys:
             run(key)
         ray.shutdown()
