@@ -41,6 +41,7 @@ def launch(
     node_name: str = "",
     journal: str | None = None,
     patience: float = 60.0,
+    tls: bool = True,
     jobs_at: tuple[str, int] | None = None,
     attached: bool = False,
     announced: bool = False,
@@ -50,6 +51,8 @@ def launch(
 
     A head keeps what it needs to be started again in the folder `journal` ("none": nothing; by default, beside
     the addresses of this user's hosts). The others wait `patience` seconds for it, should it die.
+
+    Without `tls` a head's links are not encrypted, and it is reached from this machine only.
 
     Without `listen` a head is reached from this machine only, and others where the head sees them.
 
@@ -81,6 +84,7 @@ def launch(
         "join": join,
         "journals": journals,
         "patience": patience if journals else 0.0,
+        "tls": tls,
         "jobs_at": jobs_at if join is None else None,
     }
     log = _address.new_log()

@@ -111,6 +111,7 @@ class Host:
         join: str | None,
         journals: str | None,
         patience: float,
+        tls: bool,
     ) -> Host: ...
     def join_string(self) -> str | None: ...
     def identity(self) -> tuple[bytes, bytes] | None:

@@ -24,6 +24,7 @@ _OPTIONS = (
     "journal",
     "patience",
     "network",
+    "tls",
 )
 _IGNORED = ("include_dashboard", "dashboard_port", "_system_config", "enable_object_reconstruction")
 

@@ -79,6 +79,7 @@ FAR_SYNC, FAR_ASYNC = "calls between two hosts sync", "calls between two hosts a
 CALLS_FAR = "calls between two hosts"
 """The body of both."""
 GIGABYTE_FAR = "1 GB from host to host"
+GIGABYTE_TLS = "1 GB from host to host, TLS against none"
 TO_HOSTS = "100 MB to 8 hosts"
 TASKS_FAR = "tasks over 4 hosts"
 HOST_DEATH = "host death to retried result"
@@ -175,6 +176,7 @@ ROWS: list[Row] = [
     Row(FAR_SYNC, HOSTS, CALLS, 8, body=CALLS_FAR, limit_s=120),
     Row(FAR_ASYNC, HOSTS, CALLS, 20, body=CALLS_FAR, limit_s=120),
     Row(GIGABYTE_FAR, HOSTS, "GB/s", 2, heavy=True, limit_s=120),
+    Row(GIGABYTE_TLS, HOSTS, "GB/s", 1, heavy=True, limit_s=120),
     Row(TO_HOSTS, HOSTS, "ms", 3, False, heavy=True, limit_s=180),
     Row(TASKS_FAR, HOSTS, "tasks/s", 20, limit_s=120),
     Row(HOST_DEATH, HOSTS, "ms", 1, False, heavy=True, limit_s=180),

@@ -15,6 +15,7 @@ from ray.cluster_utils import Cluster
 
 from compat_tests.bench.bodies import body
 from compat_tests.bench.catalog import AGENT_MEMORY, HEAD_BACK, HOST_DEATH, TASKS_FAR
+from compat_tests.bench.hosts import end_cluster
 from compat_tests.bench.meter import Meter
 from compat_tests.bench.pace import SETTLE_S
 from compat_tests.bench.usage import memory_by_process, session_pids
@@ -27,8 +28,7 @@ HOSTS = 4
 @contextlib.contextmanager
 def hosts(count: int, head: dict[str, Any] | None = None, **options: Any) -> Iterator[Cluster]:
     """A head and so many further hosts, with this process as their driver."""
-    # A session before it may be there still: those rows have a cluster that lasts.
-    ray.shutdown()
+    end_cluster()
     made = Cluster(initialize_head=True, head_node_args={**ROOM, **(head or {})})
     for _ in range(count):
         made.add_node(**{**ROOM, **options})

@@ -14,7 +14,14 @@ import ray
 from ray.cluster_utils import Cluster
 
 from compat_tests.bench.bodies import body
-from compat_tests.bench.catalog import CALLS_FAR, FAR_ASYNC, FAR_SYNC, GIGABYTE_FAR, TO_HOSTS
+from compat_tests.bench.catalog import (
+    CALLS_FAR,
+    FAR_ASYNC,
+    FAR_SYNC,
+    GIGABYTE_FAR,
+    GIGABYTE_TLS,
+    TO_HOSTS,
+)
 from compat_tests.bench.meter import Meter
 from compat_tests.bench.pace import SETTLE_S
 
@@ -62,9 +69,26 @@ class Peer:
 
 @functools.cache
 def cluster() -> Cluster:
-    """Two hosts with room for some gigabytes, and this process as their driver."""
+    """Two hosts with room for some gigabytes, and this process as their driver.
+
+    Neither system encrypts: Ray does not unless it is told to.
+    """
+    return two_hosts({"tls": False} if ray.__name__ == "raymesh" else {})
+
+
+def end_cluster() -> None:
+    """Ends the cluster that several rows share, if it is there."""
+    ray.shutdown()
+    if cluster.cache_info().currsize:
+        cluster().shutdown()
+        cluster.cache_clear()
+
+
+def two_hosts(options: dict[str, bool]) -> Cluster:
+    """The hosts are called near and far."""
     room = {"num_cpus": 1, "object_store_memory": 5 * GIGABYTE // 2}
-    made = Cluster(initialize_head=True, head_node_args={**room, "resources": {"near": 100}})
+    head = {**room, **options, "resources": {"near": 100}}
+    made = Cluster(initialize_head=True, head_node_args=head)
     made.add_node(**room, resources={"far": 100})
     ray.init(address=made.address, log_to_driver=False)
     return made
@@ -93,6 +117,20 @@ def calls_between_hosts(meter: Meter, _row: str) -> None:
 @body(GIGABYTE_FAR)
 def gigabyte_between_hosts(meter: Meter, row: str) -> None:
     cluster()
+    gigabyte(meter, row)
+
+
+@body(GIGABYTE_TLS)
+def gigabyte_encrypted(meter: Meter, row: str) -> None:
+    """raymesh with TLS, as it is unless told otherwise; Ray without, as it is."""
+    end_cluster()
+    made = two_hosts({})
+    gigabyte(meter, row)
+    ray.shutdown()
+    made.shutdown()
+
+
+def gigabyte(meter: Meter, row: str) -> None:
     near, far = at("near"), at("far")
     time.sleep(SETTLE_S)
     for number in range(ROUNDS + 1):

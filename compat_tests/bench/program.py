@@ -70,12 +70,9 @@ def main(keys: list[str]) -> None:
     if any(row.key in keys for row in ROWS if row.group == HOSTS):
         for name in OF_HOSTS:
             importlib.import_module(f"compat_tests.bench.{name}")
-        cluster = importlib.import_module("compat_tests.bench.hosts").cluster
         for key in keys:
             run(key)
-        ray.shutdown()
-        if cluster.cache_info().currsize:
-            cluster().shutdown()
+        importlib.import_module("compat_tests.bench.hosts").end_cluster()
         return
     for name in PLAIN:
         importlib.import_module(f"compat_tests.bench.{name}")

@@ -113,6 +113,22 @@ def test_what_a_host_is_may_stand_in_a_file(own_folder: Path) -> None:
     assert "is no TOML" in raymesh("start", "--head", "--config", str(file)).stderr
 
 
+def test_links_without_tls_are_for_one_machine(own_folder: Path, cluster: Start) -> None:
+    wide = raymesh("start", "--head", "--no-tls", "--listen", "0.0.0.0")
+    assert wide.returncode != 0
+    assert "without TLS the hosts of a cluster are all on one machine" in wide.stderr
+    made = cluster({"num_cpus": 1, "tls": False}, {"num_cpus": 1, "resources": {"far": 1}})
+    assert made.address.endswith(".plain")
+
+    @ray.remote(resources={"far": 1})
+    def size(data: bytes) -> int:
+        return len(data)
+
+    assert ray.get(size.remote(bytes(3_000_000))) == 3_000_000
+    with pytest.raises(ConnectionError, match="token"):
+        launch(join=made.address.partition("/")[0] + "/" + "A" * 43 + ".plain")
+
+
 def test_one_host_of_several_is_ended_by_its_name(own_folder: Path) -> None:
     try:
         assert raymesh("start", "--head", "--num-cpus", "1").returncode == 0

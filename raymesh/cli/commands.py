@@ -117,6 +117,11 @@ def doctor() -> None:
     default=0,
     help="Port of the job server.  [default: 8265, or the next that is free]",
 )
+@click.option(
+    "--tls/--no-tls",
+    default=True,
+    help="Whether links are encrypted. Without, all hosts have to be on this machine.  [default: --tls]",
+)
 @click.option("--block", is_flag=True, help="Stay until the host ends.")
 def start(head: bool, address: str | None, resources: str, labels: str, **options: Any) -> None:
     """Start a host of a cluster on this machine."""

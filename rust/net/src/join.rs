@@ -1,6 +1,7 @@
 //! The one string that a host needs to join a cluster: `HOST:PORT/TOKEN.FINGERPRINT`.
 //!
-//! Token and fingerprint are 32 bytes each, in base64 for URLs without padding (RFC 4648, 5).
+//! Token and fingerprint are 32 bytes each, in base64 for URLs without padding (RFC 4648, 5). A cluster whose
+//! links are not encrypted has `plain` in the place of the fingerprint.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +13,8 @@ use crate::error::JoinError;
 use crate::tls::Fingerprint;
 use crate::token::Token;
 
+const PLAIN: &str = "plain";
+
 /// Where the head is, the cluster's secret, and what the head's certificate must hash to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinString {
@@ -19,7 +22,8 @@ pub struct JoinString {
     pub host: String,
     pub port: u16,
     pub token: Token,
-    pub fingerprint: Fingerprint,
+    /// None: links are not encrypted.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 impl FromStr for JoinString {
@@ -41,21 +45,22 @@ impl FromStr for JoinString {
             .ok_or(malformed("its port is no number from 1 to 65535"))?;
         let (token, fingerprint) = secret.split_once('.').ok_or(malformed("it has no fingerprint"))?;
         let token = from_base64(token).ok_or(malformed("its token is cut off or mistyped"))?;
-        let fingerprint =
-            from_base64(fingerprint).ok_or(malformed("its fingerprint is cut off or mistyped"))?;
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-            token: Token::from_bytes(token),
-            fingerprint: Fingerprint(fingerprint),
-        })
+        let fingerprint = match fingerprint {
+            PLAIN => None,
+            text => {
+                let print = from_base64(text).ok_or(malformed("its fingerprint is cut off or mistyped"))?;
+                Some(Fingerprint(print))
+            }
+        };
+        Ok(Self { host: host.to_owned(), port, token: Token::from_bytes(token), fingerprint })
     }
 }
 
 impl fmt::Display for JoinString {
     /// With the secret: for the one who is to join, not for logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (token, print) = (to_base64(self.token.as_bytes()), to_base64(&self.fingerprint.0));
+        let token = to_base64(self.token.as_bytes());
+        let print = self.fingerprint.map_or_else(|| PLAIN.to_owned(), |print| to_base64(&print.0));
         if self.host.contains(':') {
             write!(f, "[{}]:{}/{token}.{print}", self.host, self.port)
         } else {

@@ -32,7 +32,7 @@ impl Host {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keywords of a Python class")]
     #[pyo3(signature = (
-        *, resources, object_store_memory, labels, host_name, listen, port, join, journals, patience
+        *, resources, object_store_memory, labels, host_name, listen, port, join, journals, patience, tls
     ))]
     fn new(
         py: Python<'_>,
@@ -45,6 +45,7 @@ impl Host {
         join: Option<&str>,
         journals: Option<PathBuf>,
         patience: f64,
+        tls: bool,
     ) -> PyResult<Self> {
         let listen = listen.map(str::parse::<IpAddr>).transpose().map_err(|_| {
             PyValueError::new_err(
@@ -60,7 +61,7 @@ impl Host {
                         "how long a lost head is waited for is a number of seconds, 0 or more",
                     )
                 })?;
-                Role::Head(Head { journals, patience, ..head(listen)? })
+                Role::Head(Head { journals, patience, ..head(listen, tls)? })
             }
         };
         let sys = py.import("sys")?;
@@ -79,8 +80,8 @@ impl Host {
         let agent = py.detach(|| Agent::start(config)).map_err(not_started)?;
         let output = agent.output();
         let join = match (agent.secret().cloned(), agent.address()) {
-            (Some(Secret { token, identity: Some(identity) }), Some(address)) => {
-                let fingerprint = identity.fingerprint();
+            (Some(Secret { token, identity }), Some(address)) => {
+                let fingerprint = identity.map(|identity| identity.fingerprint());
                 Some(JoinString { host: address.ip().to_string(), port: address.port(), token, fingerprint })
             }
             _ => None,
@@ -118,12 +119,22 @@ impl Host {
 }
 
 /// The head of a new cluster.
-fn head(listen: SocketAddr) -> PyResult<Head> {
+fn head(listen: SocketAddr, tls: bool) -> PyResult<Head> {
+    if !tls && !listen.ip().is_loopback() {
+        return Err(unprotected(listen.ip()));
+    }
     let failed = |error: raymesh_net::JoinError| PyRuntimeError::new_err(error.to_string());
     let token = Token::generate().map_err(failed)?;
-    let identity = Some(Arc::new(Identity::generate().map_err(failed)?));
+    let identity = if tls { Some(Arc::new(Identity::generate().map_err(failed)?)) } else { None };
     let (timing, journals, patience) = (Timing::default(), None, Duration::ZERO);
     Ok(Head { listen, token, identity, timing, journals, patience })
+}
+
+fn unprotected(address: IpAddr) -> PyErr {
+    PyValueError::new_err(format!(
+        "without TLS the hosts of a cluster are all on one machine, and {address} is reached from others\nhint: leave \
+         --no-tls out, or --listen"
+    ))
 }
 
 /// The address of this machine as the other one sees it. Sends nothing.
@@ -162,7 +173,11 @@ pub(crate) fn member(join: &str, listen: Option<IpAddr>, port: u16) -> PyResult<
             listen.ip()
         )));
     }
-    let target = Target { address, token: join.token, fingerprint: Some(join.fingerprint), encrypted: true };
+    let encrypted = join.fingerprint.is_some();
+    if let Some(ip) = [address.ip(), listen.ip()].into_iter().find(|ip| !encrypted && !ip.is_loopback()) {
+        return Err(unprotected(ip));
+    }
+    let target = Target { address, token: join.token, fingerprint: join.fingerprint, encrypted };
     Ok(Member { target, listen, timing: Timing::default() })
 }
 

@@ -5,7 +5,7 @@ fn sample(host: &str) -> JoinString {
         host: host.to_owned(),
         port: 6380,
         token: Token::from_bytes([0xfb; 32]),
-        fingerprint: Fingerprint([7; 32]),
+        fingerprint: Some(Fingerprint([7; 32])),
     }
 }
 
@@ -19,6 +19,13 @@ fn what_is_printed_is_what_is_read() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_cluster_without_encryption_says_so() {
+    let plain = JoinString { fingerprint: None, ..sample("127.0.0.1") };
+    assert!(plain.to_string().ends_with(".plain"));
+    assert_eq!(plain.to_string().parse::<JoinString>().unwrap(), plain);
 }
 
 #[test]

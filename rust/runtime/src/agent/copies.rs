@@ -21,6 +21,8 @@ use super::run::{Runner, Todo};
 
 /// A copy that nobody uses is kept for so long.
 const KEEP: u64 = 3_000_000_000;
+/// A copy of this size takes the room of those that nobody uses.
+const LARGE: u64 = 16 << 20;
 /// A pull that finds no room fails when so long nothing became free.
 const PATIENCE: u64 = 5_000_000_000;
 /// Small copies share an extent.
@@ -76,6 +78,8 @@ pub struct Copies {
     /// Memory of copies that are given up, which lanes may still be at.
     doomed: Vec<Block>,
     next: u64,
+    /// Room is being looked for.
+    admitting: bool,
 }
 
 impl Copies {
@@ -86,6 +90,7 @@ impl Copies {
             heap: Heap::new(me),
             doomed: Vec::new(),
             next: 0,
+            admitting: false,
         }
     }
 
@@ -229,6 +234,14 @@ impl Runner {
 
     /// Begins those for which there is room, the wanted ones first.
     pub(super) fn admit(&mut self, now: u64) {
+        // Room that is made for one of them calls this again: it must not take that for the same one.
+        if !std::mem::replace(&mut self.copies.admitting, true) {
+            self.admit_all(now);
+            self.copies.admitting = false;
+        }
+    }
+
+    fn admit_all(&mut self, now: u64) {
         let waits = |(place, copy): (&Place, &Copy)| {
             let State::Waiting { since } = copy.state else { return None };
             Some((!copy.is_wanted(), copy.request, *place, since))
@@ -236,7 +249,7 @@ impl Runner {
         let mut waiting: Vec<_> = self.copies.table.iter().filter_map(waits).collect();
         waiting.sort_unstable();
         for (only_announced, request, place, since) in waiting {
-            // Room that is made for one may have let in another.
+            // Room that is made for one may have come from another.
             let still_waits = |copy: &Copy| matches!(copy.state, State::Waiting { .. });
             if !self.copies.table.get(&place).is_some_and(still_waits) {
                 continue;
@@ -278,6 +291,8 @@ impl Runner {
                 return Ok(allocation);
             }
             let me = self.endpoint.me();
+            // Memory that was used before is worth more than a copy that nobody uses: a fresh page costs a fault.
+            self.retire_idle(len);
             let shared = self.with_memory(|memory, say| memory.take_now(me, len.max(MIN_EXTENT), false, say));
             let extent = match shared {
                 Err(_) if insist => {
@@ -288,6 +303,18 @@ impl Runner {
             };
             self.copies.heap.add_extent(extent.map_err(|full| HeapFull { wanted: len, ..full })?);
             self.tell_usage();
+        }
+    }
+
+    /// Drops copies that nobody uses, the oldest first, to make room for so much where they are; if it is much.
+    fn retire_idle(&mut self, bytes: u64) {
+        let mut wanted = if bytes >= LARGE { bytes } else { 0 };
+        for (_, place) in self.copies.idle() {
+            if wanted == 0 {
+                return;
+            }
+            wanted = wanted.saturating_sub(place.block.len);
+            self.drop_copy(&place);
         }
     }
 

@@ -157,6 +157,27 @@ fn who_needs_a_copy_last_gives_its_memory_back() {
 }
 
 #[test]
+fn a_large_copy_takes_the_room_of_one_that_nobody_uses_and_no_more() {
+    let (mut head, target) = head();
+    let mut second = member(&target, "second");
+    let place = put(&mut head, 20 << 20, 1);
+    // The store has 64 MB. Each copy is of another object, though of the same bytes.
+    for seq in 1..6 {
+        let place = Place { object: ObjectId { seq, ..place.object }, ..place };
+        ask(&second, seq, place);
+        let copy = answer(&mut second, seq).unwrap();
+        assert!(is_right(&second, &copy, 1));
+        tell(&second, ToAgent::Unneeded { place });
+    }
+    tell(&second, ToAgent::GrowHeap { request: RequestId(6), bytes: 40 << 20 });
+    let grown = second.expect("memory", |_, message| match message {
+        Message::FromAgent(FromAgent::HeapGrown { grown, .. }) => Some(*grown),
+        _ => None,
+    });
+    assert!(grown.is_ok(), "{grown:?}");
+}
+
+#[test]
 fn what_is_announced_comes_and_is_there_when_it_is_asked_for() {
     let (mut head, target) = head();
     let mut second = member(&target, "second");

@@ -61,7 +61,8 @@ fn the_children_of_a_worker_do_not_survive_an_orderly_end() {
     driver.command(worker, &format!("spawn {}", mark(3)));
     wait_running(&sleepers, true);
     driver.stop();
-    assert_eq!(running(&sleepers), []);
+    // Killed, and gone as soon as the system gets to it.
+    wait_running(&sleepers, false);
 }
 
 #[test]
