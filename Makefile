@@ -58,7 +58,7 @@ $(STAMPS)/native: $(RUST_SRC) $(STAMPS)/env
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 	@touch $@
 
-.PHONY: help env build demo test test-pythons bench compare fuzz lint wheel clean distclean
+.PHONY: help env build demo test test-pythons bench scale compare fuzz lint wheel clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,9 @@ test-pythons: $(STAMPS)/env ## Build the wheel and test it under every Python fo
 
 bench: build $(STAMPS)/others ## Measure raymesh beside Ray, 25 minutes; writes bench-results/ (ARGS="--quick", "-k put", "--busy")
 	@$(BIN)/python -m compat_tests.bench $(ARGS)
+
+scale: ## Measure what the controller costs on up to 10,000 hosts, played in one process; draws docs/images/scale.svg
+	$(CARGO) run --manifest-path $(MANIFEST) --release --quiet -p raymesh-sim --bin scale -- --svg docs/images/scale.svg $(ARGS)
 
 compare: build ## Print per feature whether raymesh answers as Ray does
 	@$(BIN)/python -m compat_tests.harness.compare $(ARGS)

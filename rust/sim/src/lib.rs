@@ -11,6 +11,7 @@
 //!   owners leave.
 //! - [`payload`]: what values and calls contain.
 //! - [`check`]: what must hold at all times, and at the end.
+//! - [`fleet`]: not of these: a cluster of any size whose agents only answer, to count what the controller does.
 //! - [`rng`]: randomness from a seed, the same on every machine.
 //!
 //! A seed always gives the same run. [`run`] answers what went wrong and the trace that led there.
@@ -27,6 +28,7 @@
 pub mod calls;
 pub mod check;
 pub mod definitions;
+pub mod fleet;
 pub mod groups;
 pub mod journal;
 pub mod legacies;

@@ -3,7 +3,7 @@
 //! All bundles get their places at once, or none does. Whoever has asked for a group first is tried first,
 //! but a group that cannot have its place does not hold up others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use raymesh_wire::control::WhichGroups;
 use raymesh_wire::placement::{GroupRecord, GroupSpec, GroupState};
@@ -185,7 +185,9 @@ impl Controller {
         let record = &self.groups.get(id)?.record;
         let resources: BTreeSet<ResId> =
             shapes.iter().flat_map(|shape| shape.amounts.iter().map(|(id, _)| *id)).collect();
-        let lies_there = |host| record.hosts.iter().filter(|it| **it == Some(host)).count() as u32;
+        let mut counts: BTreeMap<HostId, u32> = BTreeMap::new();
+        record.hosts.iter().flatten().for_each(|host| *counts.entry(*host).or_default() += 1);
+        let lies_there = |host| counts.get(&host).copied().unwrap_or(0);
         let room = |(id, host): (HostId, &Host)| {
             let suits: Vec<_> = specs.iter().map(|spec| spec.selector.matches(&host.labels)).collect();
             let (free, gpus) = host.room(&resources, empty);
@@ -239,12 +241,13 @@ impl Controller {
         }
         self.fail_waiters_of(id, effects);
         let bundles: BTreeSet<_> = group.bundles.into_iter().flatten().collect();
-        let users: Vec<_> = self
-            .holds
-            .iter()
-            .filter(|(_, hold)| hold.bundle.is_some_and(|it| bundles.contains(&it)))
-            .collect();
-        let users: Vec<_> = users.into_iter().map(|(lease, hold)| (lease, hold.whom)).collect();
+        // Not all holds of the cluster are looked through, but those where the bundles lie.
+        let lie: BTreeSet<HostId> =
+            bundles.iter().filter_map(|id| Some(self.bundles.get(*id)?.host)).collect();
+        let there: BTreeSet<_> = lie.iter().flat_map(|host| self.holds.on_host(*host)).collect();
+        let users = there.into_iter().filter_map(|lease| Some((lease, self.holds.get(lease)?)));
+        let users = users.filter(|(_, hold)| hold.bundle.is_some_and(|it| bundles.contains(&it)));
+        let users: Vec<_> = users.map(|(lease, hold)| (lease, hold.whom)).collect();
         for (lease, whom) in users {
             match whom {
                 For::Task { caller, key, .. } => {

@@ -1,7 +1,7 @@
 //! Which bundles of a placement group go to which hosts: all of them, or none. Decided on a copy of what is
 //! free, so that nothing is taken before everything has a place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use raymesh_wire::HostId;
 use raymesh_wire::placement::GroupStrategy;
@@ -154,35 +154,62 @@ fn spread(rooms: &mut [Room], bundles: &[&Shape], order: &[usize]) -> Option<Pla
     Some(places)
 }
 
-/// Each on a host of its own: a matching, in which a bundle may push another one on to its next choice.
+/// Each on a host of its own: a matching. A bundle takes the first host that is left; only if none will do does it
+/// push others on to their next choices.
 fn strict_spread(rooms: &[Room], bundles: &[&Shape], order: &[usize]) -> Option<Places> {
-    let mut taken: Vec<Option<usize>> = vec![None; rooms.len()];
+    let mut free: BTreeSet<usize> = (0..rooms.len()).filter(|nth| rooms[*nth].bundles == 0).collect();
+    if free.len() < order.len() {
+        return None;
+    }
+    let mut holder = BTreeMap::new();
+    let mut place = BTreeMap::new();
     for at in order {
-        let mut seen = vec![false; rooms.len()];
-        if !find(*at, rooms, bundles, &mut taken, &mut seen) {
-            return None;
+        let left = free.iter().find(|nth| rooms[**nth].fits(*at, bundles[*at])).copied();
+        let path = match left {
+            Some(nth) => vec![(*at, nth)],
+            None => push_on(*at, rooms, bundles, &holder, &free)?,
+        };
+        for (bundle, nth) in path {
+            free.remove(&nth);
+            holder.insert(nth, bundle);
+            place.insert(bundle, nth);
         }
     }
-    let places = taken.iter().zip(rooms).filter_map(|(at, room)| Some(((*at)?, room.host)));
-    Some(places.collect())
+    Some(place.into_iter().map(|(at, nth)| (at, rooms[nth].host)).collect())
 }
 
-fn find(
+/// Who moves where, so that `at` has a place: the shortest chain, each to where the next one was. Not by
+/// recursion: a chain may be as long as there are hosts.
+fn push_on(
     at: usize,
     rooms: &[Room],
     bundles: &[&Shape],
-    taken: &mut [Option<usize>],
-    seen: &mut [bool],
-) -> bool {
-    for (nth, room) in rooms.iter().enumerate() {
-        if seen[nth] || room.bundles > 0 || !room.fits(at, bundles[at]) {
-            continue;
-        }
-        seen[nth] = true;
-        if taken[nth].is_none_or(|other| find(other, rooms, bundles, taken, seen)) {
-            taken[nth] = Some(at);
-            return true;
+    holder: &BTreeMap<usize, usize>,
+    free: &BTreeSet<usize>,
+) -> Option<Vec<(usize, usize)>> {
+    let mut unseen: Vec<usize> = holder.keys().chain(free).copied().collect();
+    // Of each room that was reached: who would move there, and where that one is now.
+    let mut reached: BTreeMap<usize, (usize, Option<usize>)> = BTreeMap::new();
+    let mut movers = VecDeque::from([(at, None)]);
+    while let Some((bundle, now_in)) = movers.pop_front() {
+        let (next, rest) = unseen.into_iter().partition(|nth| rooms[*nth].fits(bundle, bundles[bundle]));
+        unseen = rest;
+        let next: Vec<usize> = next;
+        for nth in next {
+            reached.insert(nth, (bundle, now_in));
+            if let Some(other) = holder.get(&nth) {
+                movers.push_back((*other, Some(nth)));
+                continue;
+            }
+            let mut path = Vec::new();
+            let mut to = Some(nth);
+            while let Some(room) = to {
+                let (mover, left) = reached[&room];
+                path.push((mover, room));
+                to = left;
+            }
+            return Some(path);
         }
     }
-    false
+    None
 }

@@ -64,7 +64,10 @@ impl Procs {
 
     pub fn host_lost(&mut self, host: HostId) -> Vec<ProcId> {
         self.hosts.remove(&host);
-        self.dead.retain(|(of, _), _| *of != host);
+        let slots: Vec<_> = self.dead.range((host, 0)..=(host, u32::MAX)).map(|(at, _)| *at).collect();
+        for at in slots {
+            self.dead.remove(&at);
+        }
         self.on_host(host).map(|(id, _)| id).collect()
     }
 

@@ -19,6 +19,10 @@ impl Controller {
         match wish {
             None => self.hosts.could_fit(need, |_, _| true),
             Some(wish) if wish.group().is_some() => 1,
+            Some(wish) if let Some(only) = self.only_host(need, wish) => {
+                let will_do = |host: &Host| host.could_fit(need) && self.will_do(only, host, need, wish);
+                self.hosts.get(only).is_some_and(will_do).into()
+            }
             Some(wish) => self.hosts.could_fit(need, |id, host| self.will_do(id, host, need, wish)),
         }
     }
@@ -35,6 +39,14 @@ impl Controller {
                     None => affinity.soft,
                 },
             }
+    }
+
+    /// The only host that the wish allows, if it is so: there may be as many such wishes as hosts, and not all hosts
+    /// are gone through for each.
+    fn only_host(&self, need: &Shape, wish: &Wish) -> Option<HostId> {
+        let Strategy::Host(affinity) = wish.strategy else { return None };
+        let only = self.target(affinity, need).or(affinity.host.filter(|_| !affinity.soft))?;
+        (!affinity.spill).then_some(only)
     }
 
     /// The host that is meant, if it is there and could hold it.

@@ -45,6 +45,10 @@ pub(crate) const DELAY: u64 = 10_000_000;
 /// may be stopped, in a debugger for instance. Nothing is freed meanwhile.
 pub(crate) const PATIENCE: u64 = 2_000_000_000;
 
+/// After a round there is none for as long as it took, up to this: however many processes there are and however often
+/// some of them die, half of the time is left for other things.
+pub(crate) const REST: u64 = 500_000_000;
+
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
@@ -82,6 +86,9 @@ pub(crate) struct Estates {
     /// When the next round is to begin.
     due: Option<u64>,
     last_round: u64,
+    /// When the last round began, and until when there is no other.
+    began: u64,
+    rest_until: u64,
     round: Option<Round>,
     kept: BTreeMap<ObjectId, Kept>,
     /// Hosts that are gone with their memory.
@@ -120,6 +127,7 @@ impl Estates {
         if let Some(round) = self.round.take_if(|round| round.needs_answers_of(dead)) {
             // A new one, in a moment: many may be dying.
             self.unsettled.extend(round.dead);
+            self.rest(now);
             self.want_round(now);
             return;
         }
@@ -140,7 +148,15 @@ impl Estates {
     }
 
     fn want_round(&mut self, now: u64) {
-        self.due.get_or_insert(now + DELAY);
+        self.due.get_or_insert((now + DELAY).max(self.rest_until));
+    }
+
+    /// A round is over, or was given up.
+    fn rest(&mut self, now: u64) {
+        self.rest_until = now + now.saturating_sub(self.began).min(REST);
+        if let Some(due) = &mut self.due {
+            *due = (*due).max(self.rest_until);
+        }
     }
 
     pub fn next_deadline(&self) -> Option<u64> {
@@ -155,6 +171,7 @@ impl Estates {
     pub fn tick(&mut self, now: u64, out: &mut Vec<Outcome>) {
         if self.may_begin() && self.due.is_some_and(|at| at <= now) {
             self.due = None;
+            self.began = now;
             self.begin(out);
             self.go_on(now, out);
         }
@@ -277,8 +294,12 @@ impl Estates {
         for block in spare.into_iter().filter(|block| !dead.contains(&block.home)) {
             self.free(block, out);
         }
+        let mut in_heap: BTreeMap<ProcId, Vec<Block>> = BTreeMap::new();
+        for block in kept {
+            in_heap.entry(block.home).or_default().push(block);
+        }
         for home in dead {
-            let except = kept.iter().filter(|block| block.home == home).copied().collect();
+            let except = in_heap.remove(&home).unwrap_or_default();
             out.push(Outcome::Sweep { dead: home, except });
         }
     }
@@ -300,6 +321,7 @@ impl Estates {
 
     fn settle(&mut self, now: u64, out: &mut Vec<Outcome>) {
         let Some(round) = self.round.take() else { return };
+        self.rest(now);
         let dead: Vec<ProcId> = round.dead.into_iter().collect();
         let message = FromController::Settled { dead };
         out.extend(self.living.iter().map(|to| Outcome::Send { to: *to, message: message.clone() }));

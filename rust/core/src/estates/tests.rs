@@ -3,7 +3,7 @@
 use raymesh_wire::control::{Stock, Trace};
 use raymesh_wire::{Block, FromController, HostId, ObjectId, Place, ProcId};
 
-use super::{DELAY, Estates, Outcome, PATIENCE};
+use super::{DELAY, Estates, Outcome, PATIENCE, REST};
 
 fn proc(slot: u32) -> ProcId {
     ProcId::new(HostId(1), 0, slot)
@@ -479,4 +479,28 @@ fn memory_whose_home_has_named_it_and_was_then_lost_is_nowhere() {
     bench.mourned(&[1]);
     bench.stock(1, &[], &[]);
     assert_eq!(bench.estates.remains(), (0, false));
+}
+
+/// In a cluster in which somebody dies at any time, else the controller would do nothing but ask.
+#[test]
+fn after_a_long_round_others_have_as_much_time_as_it_took() {
+    let mut bench = Bench::new(4);
+    bench.die(2);
+    bench.mourn(&[1, 3, 4]);
+    bench.now += 20 * DELAY;
+    bench.die(3);
+    bench.die(4);
+    assert_eq!(bench.estates.next_deadline(), Some(bench.now + 20 * DELAY), "given up, and begun anew later");
+    bench.tick(20 * DELAY);
+    bench.now += 100 * REST;
+    bench.mourned(&[1]);
+    bench.stock(1, &[], &[]);
+    assert!(bench.is_settled(3));
+    bench.estates.started(proc(5));
+    bench.die(5);
+    assert_eq!(
+        bench.estates.next_deadline(),
+        Some(bench.now + REST),
+        "one that was held up is not waited for"
+    );
 }

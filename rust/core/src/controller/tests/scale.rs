@@ -84,3 +84,74 @@ fn large_errors_of_dead_actors_are_not_kept_for_ever() {
     assert_eq!(actors.len(), 16);
     assert_eq!(actors.iter().map(|info| info.actor.seq).max(), Some(40), "the latest are kept");
 }
+
+/// Each bundle pushed the others on, and a search that goes deeper with each ends in the stack's end.
+#[test]
+fn a_group_over_five_thousand_hosts_finds_its_places() {
+    use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupStrategy, Selector};
+    use raymesh_wire::{GroupId, GroupState};
+    let mut world = World::new(&[("CPU", 1.0)]);
+    (1..5_000).for_each(|host| world.join(host, &[("CPU", 1.0)]));
+    let mut ask = |seq: u32, bundles: usize| {
+        let group = GroupId { creator: driver(), seq };
+        let bundle = BundleSpec { resources: cpu(1.0), selector: Selector::default() };
+        let spec = GroupSpec {
+            group,
+            job: JobId(1),
+            name: String::new(),
+            namespace: String::new(),
+            detached: false,
+            strategy: GroupStrategy::StrictSpread,
+            bundles: vec![bundle; bundles],
+            near: None,
+            same: String::new(),
+        };
+        world.say(driver(), ToController::CreateGroup { spec: Box::new(spec) });
+        let created = |message: &FromController| {
+            matches!(message, FromController::GroupState { state: GroupState::Created, .. })
+        };
+        let created = world.told(driver()).iter().any(created);
+        world.say(driver(), ToController::RemoveGroup { group });
+        created
+    };
+    assert!(ask(1, 5_000));
+    assert!(!ask(2, 5_001), "there are not so many hosts");
+}
+
+/// The last bundle fits only where the first lies, that one then only where the second lies, and so on to the end.
+#[test]
+fn a_group_whose_every_bundle_has_to_move_on_finds_its_places() {
+    use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupStrategy, LabelIs, LabelRule, Selector};
+    use raymesh_wire::{GroupId, GroupState};
+    const HOSTS: u32 = 300;
+    let mut world = World::new(&[]);
+    for host in 1..=HOSTS {
+        world.join_as(host, &[("CPU", 1.0)], &[("n", &host.to_string())]);
+    }
+    let bundle = |n: u32| {
+        let values = [n, n + 1].iter().map(u32::to_string).collect();
+        let only = if n == HOSTS { vec!["1".to_owned()] } else { values };
+        let rule = LabelRule { key: "n".to_owned(), is: LabelIs::In(only) };
+        BundleSpec { resources: cpu(1.0), selector: Selector(vec![rule]) }
+    };
+    let group = GroupId { creator: driver(), seq: 1 };
+    let spec = GroupSpec {
+        group,
+        job: JobId(1),
+        name: String::new(),
+        namespace: String::new(),
+        detached: false,
+        strategy: GroupStrategy::StrictSpread,
+        bundles: (1..=HOSTS).map(bundle).collect(),
+        near: None,
+        same: String::new(),
+    };
+    world.say(driver(), ToController::CreateGroup { spec: Box::new(spec) });
+    let which = raymesh_wire::control::WhichGroups::One(group);
+    world.say(driver(), ToController::FindGroups { request: RequestId(1), which });
+    let Some(FromController::Groups { groups, .. }) = world.told(driver()).pop() else { panic!("no answer") };
+    assert_eq!(groups[0].state, GroupState::Created);
+    let hosts: Vec<u32> = groups[0].hosts.iter().map(|host| host.unwrap().0).collect();
+    assert_eq!(hosts, (2..=HOSTS).chain([1]).collect::<Vec<_>>());
+    world.controller.audit().unwrap();
+}
