@@ -28,6 +28,7 @@ __all__ = [
     "current_actor",
     "describe_cluster",
     "environment",
+    "drain_host",
     "exit_actor",
     "find_groups",
     "get",
@@ -312,6 +313,9 @@ def describe_cluster() -> list[dict[str, Any]]:
     ``store_capacity`` ``store_used`` (bytes) ``workers`` ``pending`` (list of (resources, count)) ``bundles`` (list of
     (group id, index, total, available, users)) ``draining`` (None, or reason and seconds left or None).
     """
+
+def drain_host(node: bytes, reason: str, seconds: float | None) -> str | None:
+    """Ask a host to leave, within some seconds or when nothing keeps it. Why not, if it does not."""
 
 def create_group(
     bundles: list[dict[str, float]],

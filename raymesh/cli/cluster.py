@@ -139,12 +139,7 @@ def status(address: str | None) -> None:
     """Says what hosts a cluster has, and what is free on each."""
     import raymesh
 
-    if address is None and not _address.running():
-        raise click.ClickException(_NO_HOST)
-    try:
-        raymesh.init(address=address or "auto", log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
+    _join(address)
     from rich.console import Console
     from rich.table import Table
 
@@ -153,12 +148,47 @@ def status(address: str | None) -> None:
     table = Table("host", "state", "free", "of", "object store", "workers")
     for host in _native.describe_cluster():
         state = "alive" if host["alive"] else "dead"
+        if host["draining"]:
+            reason, left = host["draining"]
+            state = f"leaves ({reason})" if left is None else f"leaves in {left:.0f} s ({reason})"
         used, capacity = host["store_used"] / 1e9, host["store_capacity"] / 1e9
         store = f"{used:.1f} of {capacity:.1f} GB"
         free, total = _amounts(host["available"]), _amounts(host["total"])
         table.add_row(host["host_name"], state, free, total, store, str(host["workers"]))
     Console().print(table)
     raymesh.shutdown()
+
+
+def drain(address: str | None, node: str, deadline: float | None, reason: str) -> None:
+    """Asks a host, by its name or node id, to leave."""
+    import raymesh
+    from raymesh import _native
+
+    _join(address)
+    try:
+        hosts = [host for host in _native.describe_cluster() if host["alive"]]
+        meant = [it for it in hosts if node in (it["host_name"], it["node_id"].hex())]
+        if len(meant) != 1:
+            names = ", ".join(f"{it['host_name']} ({it['node_id'].hex()})" for it in hosts)
+            what = "no host is" if not meant else "several hosts are"
+            raise click.ClickException(f"{what} called {node}\nhint: there are {names}")
+        refused = _native.drain_host(meant[0]["node_id"], reason, deadline)
+        if refused:
+            raise click.ClickException(f"{node} does not leave: {refused}")
+        click.echo(f"{node} gets nothing new and leaves when nothing keeps it")
+    finally:
+        raymesh.shutdown()
+
+
+def _join(address: str | None) -> None:
+    import raymesh
+
+    if address is None and not _address.running():
+        raise click.ClickException(_NO_HOST)
+    try:
+        raymesh.init(address=address or "auto", log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 _NO_HOST = """\

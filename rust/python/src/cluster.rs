@@ -7,6 +7,7 @@ use raymesh_wire::{FromController, ResourceSet, ToController};
 use crate::actor::{ask, unexpected};
 use crate::context::node_bytes;
 use crate::session;
+use crate::wish::host_of;
 
 #[pyfunction]
 pub(crate) fn describe_cluster(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
@@ -48,6 +49,26 @@ pub(crate) fn describe_cluster(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>
             Ok(out)
         })
         .collect()
+}
+
+/// Asks a host to leave. Why not, if it does not.
+#[pyfunction]
+pub(crate) fn drain_host(
+    py: Python<'_>,
+    node: &[u8],
+    reason: String,
+    seconds: Option<f64>,
+) -> PyResult<Option<String>> {
+    let session = session::ensure(py)?;
+    let Some(host) = host_of(node, &session) else {
+        return Ok(Some("the cluster has no such host".to_owned()));
+    };
+    let within = seconds.map(|seconds| (seconds.max(0.0) * 1e9) as u64);
+    let question = |request| ToController::DrainHost { request, host, reason, within };
+    let FromController::Draining { refused, .. } = ask(py, &session, question)? else {
+        return Err(unexpected());
+    };
+    Ok(refused)
 }
 
 pub(crate) fn amounts<'py>(py: Python<'py>, set: &ResourceSet) -> PyResult<Bound<'py, PyDict>> {

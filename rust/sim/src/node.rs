@@ -6,7 +6,7 @@ use raymesh_core::process::{Effect, Process};
 use raymesh_wire::control::{ActorSpec, Death, DeathCause, ExitReason, FromHost, ToHost};
 use raymesh_wire::{
     ActorId, Block, FromController, FunctionId, HostId, JobId, Message, ObjectId, ProcId, Quantity,
-    ResourceSet, ToController,
+    RequestId, ResourceSet, ToController,
 };
 
 use crate::definitions::Loading;
@@ -280,7 +280,11 @@ impl World {
         if host_goes {
             let ids: Vec<_> = self.hosts.keys().copied().filter(|id| *id != HostId(0)).collect();
             let Some(host) = self.rng.pick(&ids).copied() else { return };
-            self.host_ends(host);
+            if self.rng.one_in(3) {
+                self.drain(host);
+            } else {
+                self.host_ends(host);
+            }
             return;
         }
         let driver_goes = self.rng.one_in(6);
@@ -289,6 +293,19 @@ impl World {
         if let Some(id) = self.rng.pick(&ids).copied() {
             self.die(id, DeathCause::Signaled { signal: 9 });
         }
+    }
+
+    /// The host is asked to leave.
+    fn drain(&mut self, host: HostId) {
+        let Some(from) = self.drivers.iter().copied().find(|id| self.procs.contains_key(id)) else { return };
+        let within = Some(self.rng.range(0, 50 * MILLI));
+        let message = ToController::DrainHost {
+            request: RequestId(u64::MAX),
+            host,
+            reason: "asked".to_owned(),
+            within,
+        };
+        self.send_message(from, ProcId::default(), Message::ToController(message));
     }
 
     /// All that is on the host ends, and some time later the controller learns of it.

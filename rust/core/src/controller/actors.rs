@@ -20,6 +20,8 @@ pub(super) struct Actor {
     pub class: ClassId,
     pub phase: Phase,
     pub restarts: u32,
+    /// Restarts that were not its doing: its host was drained.
+    pub forgiven: u32,
     /// Workers that died before they began to make it.
     pub false_starts: u32,
     /// 0 unless it has a worker.

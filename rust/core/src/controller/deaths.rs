@@ -68,6 +68,9 @@ impl Controller {
                 self.lost.remove(0);
             }
         }
+        if self.draining.remove(&id) {
+            self.drained.insert(id);
+        }
         self.lose_bundles(id);
         self.estates.host_lost(id);
         for proc in self.procs.host_lost(id) {
@@ -177,7 +180,10 @@ impl Controller {
                     told.insert(caller);
                 }
             }
-            For::Actor { actor } => self.actor_worker_died(actor, lease, death, effects),
+            For::Actor { actor } => {
+                self.actor_worker_died(actor, lease, death, effects);
+                self.forgive_restart(actor, id.host());
+            }
         }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Host {
 pub(super) struct Drain {
     pub reason: String,
     pub deadline: Option<u64>,
+    /// It was told to go.
+    pub leaves: bool,
 }
 
 impl Host {

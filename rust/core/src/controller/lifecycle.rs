@@ -4,7 +4,7 @@
 //! before is on its way by then. Its name is free as soon as its end is decided.
 
 use raymesh_wire::control::{ActorSpec, ActorState, Death, ExitReason, LastCall, ToHost};
-use raymesh_wire::{ActorId, Environment, ErrorKind, ErrorValue, FromController, LeaseId, ProcId};
+use raymesh_wire::{ActorId, Environment, ErrorKind, ErrorValue, FromController, HostId, LeaseId, ProcId};
 
 use super::actors::{Actor, Kill, Phase, Then};
 use super::demand::Notice;
@@ -53,6 +53,7 @@ impl Controller {
             phase: Phase::Waiting,
             restarts: 0,
             false_starts: 0,
+            forgiven: 0,
             pid: 0,
             watchers: early.watchers.clone(),
             given: 0,
@@ -389,6 +390,15 @@ impl Controller {
         self.end_life(id, then, effects);
     }
 
+    /// If it restarts because its host was drained, that costs it none of its restarts.
+    pub(super) fn forgive_restart(&mut self, id: ActorId, host: HostId) {
+        if self.drained.contains(&host)
+            && let Some(actor) = self.actors.get_mut(id).filter(|actor| actor.phase == Phase::Waiting)
+        {
+            actor.forgiven = actor.forgiven.saturating_add(1);
+        }
+    }
+
     /// The host was lost before it found a worker.
     pub(super) fn actor_start_lost(&mut self, id: ActorId, start: LeaseId, effects: &mut Effects) {
         let Some(actor) = self.actors.get(id).filter(|actor| actor.start() == Some(start)) else { return };
@@ -465,6 +475,7 @@ impl Controller {
     }
 }
 
-fn restarts_left(actor: &Actor) -> bool {
-    actor.spec.max_restarts < 0 || i64::from(actor.restarts) < actor.spec.max_restarts
+pub(super) fn restarts_left(actor: &Actor) -> bool {
+    actor.spec.max_restarts < 0
+        || i64::from(actor.restarts.saturating_sub(actor.forgiven)) < actor.spec.max_restarts
 }

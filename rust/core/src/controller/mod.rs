@@ -14,6 +14,7 @@
 //! - `wishes`: strategies and labels. `group_life`: placement groups come and go; `placing`: where to.
 //! - `leases`: the life of a lease. `lifecycle`: the life of an actor. `deaths`: processes and hosts.
 //! - `reclaim`: asks callers for leases that others need. `notices`: tells who waits why.
+//! - `draining`: hosts that are asked to leave.
 //! - `unused`: forgets kinds of demands that nobody has any more.
 //! - `estates`: what the dead owned and held is settled.
 //! - `describe`: answers to questions about the cluster. `audit`: whether the books are right.
@@ -25,6 +26,7 @@ mod bundles;
 mod deaths;
 mod demand;
 mod describe;
+mod draining;
 mod estates;
 mod functions;
 mod gpus;
@@ -121,6 +123,9 @@ pub struct Controller {
     names: Names,
     groups: Groups,
     bundles: Bundles,
+    /// Hosts that are to leave, and that have left so.
+    draining: BTreeSet<HostId>,
+    drained: BTreeSet<HostId>,
     functions: Functions,
     /// When to tell which waiter why it waits.
     notices: BTreeSet<(u64, Waiter)>,
@@ -169,13 +174,15 @@ impl Controller {
         self.send_notices(effects);
         self.tell_of_groups(effects);
         self.reclaim_leases(effects);
+        self.let_drained_go(effects);
     }
 
     /// When to call [`Self::handle`] with [`Event::Tick`] if nothing else happens before.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let notice = self.notices.first().map(|(due, _)| *due);
-        let others = [self.next_retry(), self.next_reservation(), self.estates.next_deadline()];
+        let others =
+            [self.next_retry(), self.next_reservation(), self.next_drain(), self.estates.next_deadline()];
         let group = self.groups.notices.first().map(|(due, _)| *due);
         [notice, group, self.reclaim.due].into_iter().chain(others).flatten().min()
     }
@@ -253,9 +260,8 @@ impl Controller {
                 let groups = self.find_groups(&which);
                 send(effects, from, FromController::Groups { request, groups });
             }
-            ToController::DrainHost { request, .. } => {
-                let refused = Some("draining is not there yet".to_owned());
-                send(effects, from, FromController::Draining { request, refused });
+            ToController::DrainHost { request, host, reason, within } => {
+                self.drain_host((from, request), host, reason, within, effects);
             }
             ToController::Mourned { .. }
             | ToController::Stock(_)

@@ -1,11 +1,13 @@
 //! The controller alone: its hosts and processes are played by the tests.
 //!
 //! - `leases`: demands, grants, blocking. `fairness`: turns, reclaiming, starvation.
+//! - `draining`: hosts that are asked to leave.
 //! - `groups`: placement groups. `wishes`: strategies and labels.
 //! - `actors`: life cycles and names. `functions`: what they are made of. `deaths`: processes and hosts. `scale`: cost.
 
 mod actors;
 mod deaths;
+mod draining;
 mod fairness;
 mod functions;
 mod groups;

@@ -1,0 +1,78 @@
+"""Hosts that are asked to leave: `raymesh drain`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import raymesh as ray
+
+Start = Callable[..., Any]
+
+HEAD = {"num_cpus": 2, "node_name": "head"}
+OTHER = {"num_cpus": 2, "resources": {"other": 10}, "node_name": "other"}
+
+
+@ray.remote(num_cpus=1, max_restarts=1, max_task_retries=-1)
+class Restartable:
+    def node(self) -> str:
+        return str(ray.get_runtime_context().get_node_id())
+
+
+@ray.remote
+def nap(seconds: float) -> str:
+    time.sleep(seconds)
+    return "rested"
+
+
+def drain(address: str, node: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "raymesh", "drain", "--address", address, node, *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def alive() -> int:
+    return sum(node["Alive"] for node in ray.nodes())
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.05)
+
+
+def test_drained_host_lets_its_task_end_and_goes(cluster: Start) -> None:
+    started = cluster(HEAD, OTHER)
+    running = nap.options(resources={"other": 1}).remote(2)
+    wait_until(lambda: ray.available_resources().get("other") == 9)
+    done = drain(started.address, "other", "--reason", "maintenance")
+    assert done.returncode == 0, done.stderr
+    assert alive() == 2
+    assert ray.get(running, timeout=30) == "rested"
+    wait_until(lambda: alive() == 1)
+    assert ray.get(nap.remote(0), timeout=30) == "rested"
+
+
+def test_drained_actor_goes_on_elsewhere(cluster: Start) -> None:
+    started = cluster(HEAD, OTHER)
+    nodes = {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
+    from raymesh.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
+    actor = Restartable.options(scheduling_strategy=there).remote()
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["other"]
+    assert drain(started.address, nodes["other"], "--deadline", "20").returncode == 0
+    wait_until(lambda: alive() == 1)
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["head"]
+
+
+def test_who_cannot_leave_is_told_why(cluster: Start) -> None:
+    started = cluster(HEAD)
+    done = drain(started.address, "head")
+    assert done.returncode != 0
+    assert "the head cannot leave" in done.stderr
+    done = drain(started.address, "nobody")
+    assert "no host is called nobody" in done.stderr

@@ -1,0 +1,82 @@
+//! Hosts that are asked to leave: nothing new goes there, what runs may end, and then the host ends.
+//!
+//! It waits for tasks, and for actors that would not be started again elsewhere; at the deadline for nothing.
+//! What follows is the loss of a host, but that a restart because of it costs an actor none of its restarts.
+
+use raymesh_wire::control::ToHost;
+use raymesh_wire::{FromController, HostId, ProcId, RequestId};
+
+use super::history::Subject;
+use super::holds::For;
+use super::hosts::Drain;
+use super::lifecycle::restarts_left;
+use super::{Controller, Effects, order, send};
+
+/// The resource that only the host of the controller has.
+const HEAD: &str = "node:__internal_head__";
+
+impl Controller {
+    pub(super) fn drain_host(
+        &mut self,
+        (from, request): (ProcId, RequestId),
+        host: HostId,
+        reason: String,
+        within: Option<u64>,
+        effects: &mut Effects,
+    ) {
+        let deadline = within.map(|within| self.now.saturating_add(within));
+        let refused = match self.hosts.get_mut(host) {
+            Some(state) if state.total.get(HEAD).0 > 0 => {
+                Some("the head cannot leave: the cluster would end with it".to_owned())
+            }
+            Some(state) if state.takes_work() => {
+                self.history.add(self.now, Subject::Host(host), "draining", reason.clone());
+                state.draining = Some(Drain { reason, deadline, leaves: false });
+                self.draining.insert(host);
+                None
+            }
+            _ => Some("the cluster has no such host".to_owned()),
+        };
+        if refused.is_none() {
+            // Idle workers there are given back at once.
+            for lease in self.holds.on_host(host) {
+                if let Some(For::Task { caller, .. }) = self.holds.get(lease).map(|hold| hold.whom) {
+                    send(effects, caller, FromController::ReclaimLeases);
+                }
+            }
+        }
+        send(effects, from, FromController::Draining { request, refused });
+    }
+
+    /// Lets hosts go that nothing keeps any more.
+    pub(super) fn let_drained_go(&mut self, effects: &mut Effects) {
+        for host in self.draining.clone() {
+            let kept = self.is_kept(host);
+            let Some(drain) = self.hosts.get_mut(host).and_then(|state| state.draining.as_mut()) else {
+                continue;
+            };
+            let due = drain.deadline.is_some_and(|at| at <= self.now);
+            if !drain.leaves && (due || !kept) {
+                drain.leaves = true;
+                order(effects, host, ToHost::Leave);
+                let why = if due { "its time is up" } else { "nothing keeps it" };
+                self.history.add(self.now, Subject::Host(host), "leaving", why);
+            }
+        }
+    }
+
+    pub(super) fn next_drain(&self) -> Option<u64> {
+        let drains = self.draining.iter().filter_map(|host| self.hosts.get(*host)?.draining.as_ref());
+        drains.filter(|drain| !drain.leaves).filter_map(|drain| drain.deadline).min()
+    }
+
+    /// Whether anything runs there that cannot go on elsewhere.
+    fn is_kept(&self, host: HostId) -> bool {
+        self.holds.on_host(host).into_iter().filter_map(|lease| self.holds.get(lease)).any(|hold| match hold
+            .whom
+        {
+            For::Task { .. } => true,
+            For::Actor { actor } => self.actors.get(actor).is_some_and(|actor| !restarts_left(actor)),
+        })
+    }
+}
