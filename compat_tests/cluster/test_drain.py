@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import raymesh as ray
+from raymesh.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 Start = Callable[..., Any]
 
@@ -20,6 +23,9 @@ OTHER = {"num_cpus": 2, "resources": {"other": 10}, "node_name": "other"}
 class Restartable:
     def node(self) -> str:
         return str(ray.get_runtime_context().get_node_id())
+
+    def pid(self) -> int:
+        return os.getpid()
 
 
 @ray.remote
@@ -59,14 +65,43 @@ def test_drained_host_lets_its_task_end_and_goes(cluster: Start) -> None:
 def test_drained_actor_goes_on_elsewhere(cluster: Start) -> None:
     started = cluster(HEAD, OTHER)
     nodes = {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
-    from raymesh.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
     actor = Restartable.options(scheduling_strategy=there).remote()
     assert ray.get(actor.node.remote(), timeout=30) == nodes["other"]
     assert drain(started.address, nodes["other"], "--deadline", "20").returncode == 0
     wait_until(lambda: alive() == 1)
     assert ray.get(actor.node.remote(), timeout=30) == nodes["head"]
+    # That has cost it nothing: its one restart is left.
+    os.kill(ray.get(actor.pid.remote(), timeout=30), signal.SIGKILL)
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["head"]
+
+
+def test_at_the_deadline_a_task_moves(cluster: Start) -> None:
+    started = cluster(HEAD, OTHER)
+    nodes = {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
+    there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
+
+    @ray.remote(max_retries=1)
+    def stay_if(node: str) -> str:
+        here = str(ray.get_runtime_context().get_node_id())
+        time.sleep(600 if here == node else 0)
+        return here
+
+    running = stay_if.options(scheduling_strategy=there).remote(nodes["other"])
+    wait_until(lambda: ray.available_resources().get("CPU") == 3)
+    assert (
+        drain(started.address, "other", "--deadline", "2", "--reason", "preempted").returncode == 0
+    )
+    shown = subprocess.run(
+        [sys.executable, "-m", "raymesh", "status", "--address", started.address],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "preempted" in shown.stdout
+    assert ray.get(running, timeout=30) == nodes["head"]
+    wait_until(lambda: alive() == 1)
 
 
 def test_who_cannot_leave_is_told_why(cluster: Start) -> None:

@@ -184,7 +184,9 @@ def _from_file(context: click.Context, path: str | None) -> None:
 @group.command()
 @click.argument("node")
 @click.option("--address", help="The cluster.  [default: that of a host on this machine]")
-@click.option("--deadline", type=float, help="Seconds until the host goes, whatever runs.  [default: never]")
+@click.option(
+    "--deadline", type=float, help="Seconds until the host goes, whatever runs.  [default: never]"
+)
 @click.option("--reason", default="asked for", help="Shown by `status`.")
 def drain(node: str, address: str | None, deadline: float | None, reason: str) -> None:
     """Let a host leave: it gets nothing new, and ends when nothing keeps it. NODE is its name or node id."""

@@ -68,9 +68,6 @@ impl Controller {
                 self.lost.remove(0);
             }
         }
-        if self.draining.remove(&id) {
-            self.drained.insert(id);
-        }
         self.lose_bundles(id);
         self.estates.host_lost(id);
         for proc in self.procs.host_lost(id) {
@@ -92,6 +89,8 @@ impl Controller {
             self.tell_all(class, effects);
         }
         self.review_wishes(effects);
+        // Only now: what has just died there may have been moved.
+        self.draining.remove(&id);
     }
 
     /// A process has died: everything that it had, was or wanted ends with it.
@@ -180,10 +179,7 @@ impl Controller {
                     told.insert(caller);
                 }
             }
-            For::Actor { actor } => {
-                self.actor_worker_died(actor, lease, death, effects);
-                self.forgive_restart(actor, id.host());
-            }
+            For::Actor { actor } => self.actor_worker_died(actor, (lease, id.host()), death, effects),
         }
     }
 

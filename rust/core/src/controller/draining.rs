@@ -1,7 +1,8 @@
 //! Hosts that are asked to leave: nothing new goes there, what runs may end, and then the host ends.
 //!
 //! It waits for tasks, and for actors that would not be started again elsewhere; at the deadline for nothing.
-//! What follows is the loss of a host, but that a restart because of it costs an actor none of its restarts.
+//! What follows is the loss of a host, but that a restart because of it costs an actor none of its restarts (as in
+//! Ray, where one that has used them up is moved, too).
 
 use raymesh_wire::control::ToHost;
 use raymesh_wire::{FromController, HostId, ProcId, RequestId};
@@ -9,7 +10,7 @@ use raymesh_wire::{FromController, HostId, ProcId, RequestId};
 use super::history::Subject;
 use super::holds::For;
 use super::hosts::Drain;
-use super::lifecycle::restarts_left;
+use super::lifecycle::can_move;
 use super::{Controller, Effects, order, send};
 
 /// The resource that only the host of the controller has.
@@ -31,7 +32,9 @@ impl Controller {
             }
             Some(state) if state.takes_work() => {
                 self.history.add(self.now, Subject::Host(host), "draining", reason.clone());
-                state.draining = Some(Drain { reason, deadline, leaves: false });
+                // Asked again, it has the new deadline; what was ordered stays ordered.
+                let leaves = state.draining.as_ref().is_some_and(|drain| drain.leaves);
+                state.draining = Some(Drain { reason, deadline, leaves });
                 self.draining.insert(host);
                 None
             }
@@ -65,6 +68,16 @@ impl Controller {
         }
     }
 
+    /// Whether what dies on the host now dies because it was drained.
+    pub(super) fn makes_move(&self, host: HostId) -> bool {
+        let drain = self.hosts.get(host).map(|state| &state.draining);
+        match drain {
+            // Before it is told to leave, a crash is a crash.
+            Some(drain) => drain.as_ref().is_some_and(|drain| drain.leaves),
+            None => self.draining.contains(&host),
+        }
+    }
+
     pub(super) fn next_drain(&self) -> Option<u64> {
         let drains = self.draining.iter().filter_map(|host| self.hosts.get(*host)?.draining.as_ref());
         drains.filter(|drain| !drain.leaves).filter_map(|drain| drain.deadline).min()
@@ -76,7 +89,7 @@ impl Controller {
             .whom
         {
             For::Task { .. } => true,
-            For::Actor { actor } => self.actors.get(actor).is_some_and(|actor| !restarts_left(actor)),
+            For::Actor { actor } => self.actors.get(actor).is_some_and(|actor| !can_move(actor)),
         })
     }
 }

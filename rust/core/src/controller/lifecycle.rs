@@ -196,7 +196,7 @@ impl Controller {
             return;
         }
         actor.phase = Phase::Alive { start, worker: from };
-        let (job, class, again) = (actor.spec.job, actor.spec.class, restarts_left(actor));
+        let (job, class, again) = (actor.spec.job, actor.spec.class, can_move(actor));
         if !again {
             self.functions.not_needed(class, id);
         }
@@ -351,14 +351,15 @@ impl Controller {
         order(effects, hold.host, message);
     }
 
-    /// The worker of a living actor has died; `start` is released.
+    /// The worker of a living actor has died on `host`; `start` is released.
     pub(super) fn actor_worker_died(
         &mut self,
         id: ActorId,
-        start: LeaseId,
+        (start, host): (LeaseId, HostId),
         death: &Death,
         effects: &mut Effects,
     ) {
+        let moves = self.makes_move(host);
         let Some(actor) = self.actors.get(id).filter(|actor| actor.start() == Some(start)) else { return };
         let then = match actor.phase.clone() {
             Phase::Ending { then, .. } => then,
@@ -371,6 +372,12 @@ impl Controller {
                 }
                 self.enqueue_actor(id, effects);
                 return;
+            }
+            _ if moves && can_move(actor) => {
+                if let Some(actor) = self.actors.get_mut(id) {
+                    actor.forgiven = actor.forgiven.saturating_add(1);
+                }
+                Then::Restart
             }
             _ if restarts_left(actor) => Then::Restart,
             _ => {
@@ -388,15 +395,6 @@ impl Controller {
             }
         };
         self.end_life(id, then, effects);
-    }
-
-    /// If it restarts because its host was drained, that costs it none of its restarts.
-    pub(super) fn forgive_restart(&mut self, id: ActorId, host: HostId) {
-        if self.drained.contains(&host)
-            && let Some(actor) = self.actors.get_mut(id).filter(|actor| actor.phase == Phase::Waiting)
-        {
-            actor.forgiven = actor.forgiven.saturating_add(1);
-        }
     }
 
     /// The host was lost before it found a worker.
@@ -475,7 +473,13 @@ impl Controller {
     }
 }
 
-pub(super) fn restarts_left(actor: &Actor) -> bool {
+/// Whether it may be started again when its host is drained: also if it has used up its restarts, for that
+/// costs none.
+pub(super) fn can_move(actor: &Actor) -> bool {
+    actor.spec.max_restarts != 0
+}
+
+fn restarts_left(actor: &Actor) -> bool {
     actor.spec.max_restarts < 0
         || i64::from(actor.restarts.saturating_sub(actor.forgiven)) < actor.spec.max_restarts
 }

@@ -123,9 +123,8 @@ pub struct Controller {
     names: Names,
     groups: Groups,
     bundles: Bundles,
-    /// Hosts that are to leave, and that have left so.
+    /// Hosts that are to leave.
     draining: BTreeSet<HostId>,
-    drained: BTreeSet<HostId>,
     functions: Functions,
     /// When to tell which waiter why it waits.
     notices: BTreeSet<(u64, Waiter)>,

@@ -99,10 +99,9 @@ impl Controller {
             return None;
         }
         let will_do = |id, host| wish.is_none_or(|wish| self.will_do(id, host, need, wish));
-        let free = self
-            .hosts
-            .iter()
-            .filter(|(id, host)| host.reserved.is_none() && host.could_fit(need) && will_do(*id, host));
+        let free = self.hosts.iter().filter(|(id, host)| {
+            host.reserved.is_none() && host.draining.is_none() && host.could_fit(need) && will_do(*id, host)
+        });
         free.min_by_key(|(id, host)| (host.lacks(need), *id)).map(|(id, _)| id)
     }
 

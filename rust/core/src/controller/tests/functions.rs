@@ -31,7 +31,7 @@ fn a_function_is_kept_until_the_last_process_that_holds_it_gives_it_up_or_dies()
 }
 
 #[test]
-fn a_class_is_kept_for_an_actor_until_that_cannot_restart_any_more() {
+fn a_class_is_kept_for_an_actor_until_that_cannot_be_made_again() {
     let mut world = World::new(&[("CPU", 1.0)]);
     world.put(driver());
     let spec = ActorSpec { class: ID, max_restarts: 1, detached: true, ..actor(driver(), 1) };
@@ -43,7 +43,19 @@ fn a_class_is_kept_for_an_actor_until_that_cannot_restart_any_more() {
     let start = world.start().unwrap();
     assert!(world.has(), "its next worker asks for it");
     world.come_alive(id, start, proc(0, 3));
-    assert_eq!(world.controller.definitions(), (0, 0), "it has no restarts left");
+    assert!(world.has(), "without restarts left, too, it is moved when its host is drained");
+    world.die(proc(0, 3), SIGKILL);
+    assert_eq!(world.controller.definitions(), (0, 0), "it is dead");
+}
+
+#[test]
+fn the_class_of_an_actor_that_never_restarts_goes_when_that_lives() {
+    let mut world = World::new(&[("CPU", 1.0)]);
+    world.put(driver());
+    let spec = ActorSpec { class: ID, max_restarts: 0, detached: true, ..actor(driver(), 1) };
+    world.alive(spec, proc(0, 2));
+    world.say(driver(), ToController::DropFunction { id: ID });
+    assert_eq!(world.controller.definitions(), (0, 0));
 }
 
 #[test]
