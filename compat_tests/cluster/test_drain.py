@@ -43,6 +43,12 @@ def alive() -> int:
     return sum(node["Alive"] for node in ray.nodes())
 
 
+def node_ids() -> dict[str, str]:
+    """By name, once both hosts are there."""
+    wait_until(lambda: alive() == 2)
+    return {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
+
+
 def wait_until(what: Callable[[], bool]) -> None:
     end = time.monotonic() + 30
     while not what():
@@ -64,7 +70,7 @@ def test_drained_host_lets_its_task_end_and_goes(cluster: Start) -> None:
 
 def test_drained_actor_goes_on_elsewhere(cluster: Start) -> None:
     started = cluster(HEAD, OTHER)
-    nodes = {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
+    nodes = node_ids()
     there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
     actor = Restartable.options(scheduling_strategy=there).remote()
     assert ray.get(actor.node.remote(), timeout=30) == nodes["other"]
@@ -78,7 +84,7 @@ def test_drained_actor_goes_on_elsewhere(cluster: Start) -> None:
 
 def test_at_the_deadline_a_task_moves(cluster: Start) -> None:
     started = cluster(HEAD, OTHER)
-    nodes = {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
+    nodes = node_ids()
     there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
 
     @ray.remote(max_retries=1)
