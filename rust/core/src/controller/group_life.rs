@@ -124,13 +124,16 @@ impl Controller {
     }
 
     /// Gives places to groups that wait: those not tried yet, and, where hosts have more to give than
-    /// before, all.
+    /// before, all that could use any of these hosts.
     pub(super) fn place_groups(&mut self) {
         if !self.groups.any_waits() {
             return;
         }
         let freed = !self.hosts.freed.is_empty();
         for (_, first) in self.groups.firsts(!freed) {
+            if self.groups.was_tried(first) && !self.could_use_freed(first) {
+                continue;
+            }
             let mut next = Some(first);
             while let Some(id) = next {
                 let kind = self.groups.get(id).and_then(|group| group.wait).map(|wait| wait.kind);
@@ -141,6 +144,18 @@ impl Controller {
                 next = kind.and_then(|kind| self.groups.next_of(kind));
             }
         }
+    }
+
+    /// Whether any bundle of the group that has no place fits on a host that has more free than when it was tried
+    /// last. If not, it has no place now either, and a lease that ends does not cost a look at all hosts.
+    fn could_use_freed(&mut self, id: GroupId) -> bool {
+        let Some(group) = self.groups.get(id) else { return false };
+        let bundles = group.record.spec.bundles.iter().zip(&group.record.hosts);
+        let missing: BTreeSet<_> =
+            bundles.filter(|(_, at)| at.is_none()).map(|(bundle, _)| &bundle.resources).collect();
+        let missing: Vec<Shape> = missing.into_iter().map(|set| self.shapes.shape(set)).collect();
+        let mut freed = self.hosts.freed.iter().filter_map(|host| self.hosts.get(*host));
+        freed.any(|host| missing.iter().any(|shape| host.fits(shape)))
     }
 
     fn place_group(&mut self, id: GroupId) -> bool {

@@ -179,6 +179,12 @@ impl Groups {
         }
     }
 
+    /// Whether the group's kind has no place unless some host has more free than before.
+    pub fn was_tried(&self, id: GroupId) -> bool {
+        let wait = self.all.get(&id).and_then(|group| group.wait);
+        wait.and_then(|wait| self.kinds.get(&wait.kind)).is_some_and(|kind| !kind.fresh)
+    }
+
     /// The next of the same kind, after this one has got its place.
     pub fn next_of(&self, kind: KindId) -> Option<GroupId> {
         self.kinds.get(&kind)?.waiting.first().map(|(_, id)| *id)

@@ -400,3 +400,21 @@ fn ten_thousand_equal_groups_that_wait_cost_one_attempt_an_event() {
     world.audit();
     assert_eq!(world.controller.groups_remain().0, 10_000);
 }
+
+/// On ten thousand hosts each look at all of them is milliseconds.
+#[test]
+fn a_group_that_waits_is_not_tried_for_what_is_too_little_for_it() {
+    let mut world = World::new(&[("CPU", 2.0)]);
+    let keep = world.demand(driver(), 1, &cpu(1.0), 1).remove(0);
+    world.group(spec(1, GroupStrategy::Pack, &[&[("CPU", 2.0)]]));
+    let before = world.record(1).attempts;
+    for _ in 0..10 {
+        let bind = world.demand(driver(), 2, &cpu(1.0), 1).remove(0);
+        world.bound(&bind, proc(0, 3));
+        world.give_back(&bind);
+    }
+    assert_eq!(world.record(1).attempts, before);
+    world.bound(&keep, proc(0, 4));
+    world.give_back(&keep);
+    assert_eq!(world.state(1), GroupState::Created);
+}
