@@ -260,8 +260,8 @@ impl Headship {
         if let Some((host, number)) = via
             && let Some(line) = self.state.lines.get_mut(&host)
         {
-            // Played from the journal, it has not arrived otherwise.
-            line.accept(number);
+            // Played from the journal, it has not arrived otherwise. What stood before it and is not there meant nothing.
+            line.arrive(number);
         }
         for effect in effects {
             let host = match &effect {

@@ -92,6 +92,11 @@ impl<T> Line<T> {
         is_next
     }
 
+    /// Everything up to this number has arrived.
+    pub fn arrive(&mut self, number: u64) {
+        self.arrived = self.arrived.max(number);
+    }
+
     /// What has arrived up to this number will not be forgotten.
     pub fn settle(&mut self, number: u64) {
         self.settled = self.settled.max(number);

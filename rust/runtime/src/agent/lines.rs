@@ -7,7 +7,7 @@ use bytes::Bytes;
 use raymesh_core::{controller, host};
 use raymesh_wire::between::{Between, Down, Up};
 use raymesh_wire::control::FromHost;
-use raymesh_wire::{HostId, Message, ProcId, ToController, decode};
+use raymesh_wire::{HostId, Message, ProcId, decode};
 
 use super::OutputLine;
 use super::headship::Due;
@@ -256,10 +256,5 @@ impl Runner {
                 text: text.to_owned(),
             });
         }
-    }
-
-    /// Whether a process says that all it has sent is on its way.
-    pub(super) fn has_mourned(message: &Bytes) -> bool {
-        matches!(decode(message.clone()), Ok(Message::ToController(ToController::Mourned { .. })))
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use raymesh_core::controller;
 use raymesh_core::host;
 use raymesh_wire::control::{FromAgent, ToAgent};
-use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode, envelope};
+use raymesh_wire::{FromController, HostId, Message, ProcId, ToController, decode, encode, envelope};
 
 use super::barriers::Word;
 use super::run::{Runner, Todo};
@@ -21,11 +21,13 @@ impl Runner {
             let count = self.endpoint.try_drain(&mut |from, bytes| mail.push((from, bytes)));
             for (from, bytes) in mail {
                 if let Some((to, message)) = envelope::open(&bytes) {
-                    match to {
-                        ProcId::CONTROLLER if Self::has_mourned(&message) => {
+                    let for_controller = (to == ProcId::CONTROLLER).then(|| decode(message.clone()));
+                    match for_controller {
+                        Some(Ok(Message::ToController(ToController::Mourned { .. }))) => {
                             self.say_afterwards(Word::Of { from, bytes: message });
                         }
-                        ProcId::CONTROLLER => self.pass_up(from, message),
+                        Some(Ok(Message::ToController(_))) => self.pass_up(from, message),
+                        // The agent of the first host has the same address.
                         _ => self.send_far(from, to, message),
                     }
                     continue;
