@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 from ray.cluster_utils import Cluster
 
@@ -18,7 +19,7 @@ from compat_tests.bench.catalog import AGENT_MEMORY, HEAD_BACK, HOST_DEATH, TASK
 from compat_tests.bench.hosts import end_cluster
 from compat_tests.bench.meter import Meter
 from compat_tests.bench.pace import SETTLE_S
-from compat_tests.bench.usage import memory_by_process, session_pids
+from compat_tests.bench.usage import memory_of
 
 ROOM = {"num_cpus": 1, "object_store_memory": 2 * 10**8}
 ROUNDS = 3
@@ -126,20 +127,30 @@ def agent_memory(meter: Meter, row: str) -> None:
     with hosts(0) as made:
         time.sleep(SETTLE_S)
         for _ in range(ROUNDS):
-            before = set(session_pids())
+            before = _of_clusters()
             node = made.add_node(**ROOM)
             made.wait_for_nodes()
             time.sleep(2 * SETTLE_S)
-            now = memory_by_process()
-            own = [pid for pid in now if pid not in before and not _is_worker(pid)]
-            meter.report(row, sum(now[pid] for pid in own))
+            own = [pid for pid in _of_clusters() - before if not _is_worker(pid)]
+            meter.report(row, sum(memory_of(pid) for pid in own))
             made.remove_node(node)
 
 
-def _is_worker(pid: int) -> bool:
+def _of_clusters() -> set[int]:
+    """All processes that may be of a cluster: those of Ray are nobody's children."""
+    commands = {pid: _command(pid) for pid in psutil.pids()}
+    return {
+        pid for pid, command in commands.items() if b"ray" in command and b"rustc" not in command
+    }
+
+
+def _command(pid: int) -> bytes:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            command = file.read()
+            return file.read()
     except OSError:
-        return True
-    return command.startswith((b"ray::", b"raymesh-worker")) or b"default_worker.py" in command
+        return b""
+
+
+def _is_worker(pid: int) -> bool:
+    return _command(pid).startswith((b"ray::IDLE", b"raymesh-worker"))
