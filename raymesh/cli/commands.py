@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import raymesh
+from raymesh.cli.parsing import json_object
 
 
 class _Group(click.Group):
@@ -130,8 +131,8 @@ def start(head: bool, address: str | None, resources: str, labels: str, **option
     cluster.start(
         head=head,
         address=address,
-        resources=_json("--resources", resources),
-        labels=_json("--labels", labels),
+        resources=json_object("--resources", resources),
+        labels=json_object("--labels", labels),
         **options,
     )
 
@@ -193,13 +194,3 @@ def drain(node: str, address: str | None, deadline: float | None, reason: str) -
     from raymesh.cli import cluster
 
     cluster.drain(address, node, deadline, reason)
-
-
-def _json(option: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise click.BadParameter(f"is no JSON: {error}", param_hint=option) from None
-    if not isinstance(value, dict):
-        raise click.BadParameter("must be a JSON object", param_hint=option)
-    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import pprint
 import shlex
 import sys
@@ -14,6 +13,7 @@ from typing import Any
 
 import click
 
+from raymesh.cli.parsing import json_object
 from raymesh.job_submission import JobStatus, JobSubmissionClient
 
 _SUBMITTED = """\
@@ -54,22 +54,12 @@ def _client(address: str | None, headers: str | None, verify: str) -> Any:
     )
     try:
         client = JobSubmissionClient(
-            address, headers=_json("--headers", text) if text else None, verify=trusted
+            address, headers=json_object("--headers", text) if text else None, verify=trusted
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"Job submission server address: {client.get_address()}")
     return client
-
-
-def _json(option: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise click.BadParameter(f"is no JSON: {error}", param_hint=option) from None
-    if not isinstance(value, dict):
-        raise click.BadParameter("must be a JSON object", param_hint=option)
-    return value
 
 
 class _Group(click.Group):
@@ -140,7 +130,7 @@ def _environment(path: str | None, text: str | None, working_dir: str | None) ->
         if not isinstance(env, dict):
             raise click.BadParameter("must hold a mapping", param_hint="--runtime-env")
     if text:
-        env = _json("--runtime-env-json", text)
+        env = json_object("--runtime-env-json", text)
     if working_dir:
         env["working_dir"] = working_dir
     return env
@@ -185,8 +175,8 @@ def submit(
         entrypoint=shlex.join(entrypoint),
         submission_id=submission_id or job_id,
         runtime_env=env,
-        metadata=_json("--metadata-json", metadata_json) if metadata_json else None,
-        entrypoint_resources=_json("--entrypoint-resources", entrypoint_resources)
+        metadata=json_object("--metadata-json", metadata_json) if metadata_json else None,
+        entrypoint_resources=json_object("--entrypoint-resources", entrypoint_resources)
         if entrypoint_resources
         else None,
         **amounts,
