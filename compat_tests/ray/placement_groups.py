@@ -73,8 +73,13 @@ class Member:
         time.sleep(100)
 
 
-def plain(resources, group):
-    """Resources without the id of the group, and without what differs between hosts."""
+def plain(ask, group):
+    """Resources without the id of the group, and without what differs between hosts.
+
+    On Ray what a group holds shows up later than the group is ready.
+    """
+    settled(lambda: any(group.id.hex() in name for name in ask()))
+    resources = ask()
     group_id = group.id.hex()
     named = {name.replace(group_id, "ID"): amount for name, amount in resources.items()}
     return sorted(
@@ -107,8 +112,8 @@ def made_and_shown(record: Record) -> None:
     me = ray.get_runtime_context().get_node_id()
     record("nodes", [node == me for node in table["bundles_to_node_id"].values()])
     record("in the whole table", placement_group_table()[group.id.hex()]["state"])
-    record("total", plain(ray.cluster_resources(), group))
-    record("free", plain(ray.available_resources(), group))
+    record("total", plain(ray.cluster_resources, group))
+    record("free", plain(ray.available_resources, group))
     found = get_placement_group("shown")
     record("found", (found == group, hash(found) == hash(group), found.bundle_count))
     again = pickle.loads(pickle.dumps(group))
@@ -148,7 +153,7 @@ def used_by_actors(record: Record) -> None:
     second = Member.options(scheduling_strategy=InGroup(group, 1)).remote()
     record("places", ray.get([first.place.remote(), second.place.remote()]))
     record("gpu", len(ray.get(first.gpus.remote())))
-    record("free", plain(ray.available_resources(), group))
+    record("free", plain(ray.available_resources, group))
     ray.kill(first)
     ray.kill(second)
     remove_placement_group(group)

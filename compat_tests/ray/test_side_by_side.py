@@ -9,7 +9,10 @@ import pytest
 from compat_tests.harness.discover import CaseId, absent, all_cases
 from compat_tests.harness.run import RAY_IS_HERE, FileAnswers, ray_answers, run_cases
 from compat_tests.harness.systems import System
-from compat_tests.harness.verdict import judge
+from compat_tests.harness.verdict import Verdict, judge
+
+ASKED_AGAIN = 2
+"""How often Ray is asked once more: some of its answers come of what it knows by then."""
 
 
 class SideBySide:
@@ -37,6 +40,21 @@ def side_by_side(request: pytest.FixtureRequest) -> SideBySide:
     return SideBySide(selected)
 
 
+def as_ray_at_some_time(found: CaseId, theirs: FileAnswers, ours: FileAnswers) -> Verdict:
+    """The verdict on one run of raymesh; where it differs, Ray has to say the same twice more.
+
+    Ray's view of resources, nodes and groups arrives late, so that a busy machine changes what a
+    program sees. raymesh is not run again: its answer has to be one that Ray gives.
+    """
+    answer = ours.answers.get(found.name)
+    verdict = judge(theirs.answers.get(found.name), answer)
+    for _ in range(ASKED_AGAIN):
+        if verdict.passed or not RAY_IS_HERE:
+            break
+        verdict = judge(run_cases(System.RAY, [found]).answers.get(found.name), answer)
+    return verdict
+
+
 @pytest.mark.side_by_side
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("found", all_cases(), ids=str)
@@ -48,7 +66,7 @@ def test_answers_as_ray(side_by_side: SideBySide, found: CaseId) -> None:
         pytest.skip(
             "Ray is not installed, and what it answers was not recorded: run `make compare`"
         )
-    verdict = judge(theirs.answers.get(found.name), ours.answers.get(found.name))
+    verdict = as_ray_at_some_time(found, theirs, ours)
     assert verdict.broken is None, verdict.broken
     assert not verdict.differences, "\n".join(verdict.differences)
     assert not ours.leftovers, f"processes left behind in {found.area}: {ours.leftovers}"
