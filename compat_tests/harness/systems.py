@@ -38,6 +38,9 @@ class System(Enum):
         }
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         own = {RUN_VARIABLE: run_id, SYSTEM_VARIABLE: self.value, "PYTHONPATH": path}
+        if self is System.RAY:
+            # `init()` would join whatever Ray cluster somebody else runs on this machine.
+            own["RAY_ADDRESS"] = "local"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
         return {**inherited, **quiet, **own}
 
