@@ -28,9 +28,12 @@ SUPERVISOR_PREFIX = "_ray_internal_job_actor_"
 class Job:
     """What the workers of this driver take up."""
 
-    def __init__(self, runtime_env: dict[str, Any], paths: list[str]) -> None:
+    def __init__(
+        self, runtime_env: dict[str, Any], paths: list[str], actor_lifetime: str = ""
+    ) -> None:
         self._runtime_env = runtime_env
         self._paths = paths
+        self._actor_lifetime = actor_lifetime
         self._packed: list[tuple[str, Path]] = []
 
     def pack(self) -> None:
@@ -41,7 +44,7 @@ class Job:
 
     def begin(self, namespace: str, *, joins: bool) -> None:
         """Lets the runtime, which runs by now, know. Raises RuntimeEnvSetupError if packages cannot be handed in."""
-        if not (joins or self._runtime_env or self._paths):
+        if not (joins or self._runtime_env or self._paths or self._actor_lifetime):
             return
         from raymesh import _native
         from raymesh.exceptions import RuntimeEnvSetupError
@@ -57,6 +60,7 @@ class Job:
         work = _work.of_driver(namespace) if joins else {}
         work["path"] = [*self._paths, *work.get("path", [])]
         work["runtime_env"] = _work.portable(self._runtime_env)
+        work["actor_lifetime"] = self._actor_lifetime
         if "working_dir" in work["runtime_env"]:
             # The package stands for it.
             here = work.pop("cwd", None)
@@ -114,7 +118,13 @@ def prepared(
     asked = _work.checked(asked)
     check_env_vars(asked.get("env_vars"))
     paths = [*job_config.code_search_path, *job_config._py_driver_sys_path] if job_config else []
-    job = Job(asked, [os.path.abspath(path) for path in paths])
+    lifetime = job_config.default_actor_lifetime if job_config else "non_detached"
+    job = Job(
+        asked,
+        [os.path.abspath(path) for path in paths],
+        # Nothing is handed over for what is so anyway.
+        lifetime if lifetime == "detached" else "",
+    )
     try:
         job.pack()
     except BaseException:

@@ -143,7 +143,7 @@ class ActorClass:
                 wish=wish,
                 name=name,
                 namespace=namespace,
-                detached=options.get("lifetime") == "detached",
+                detached=_is_detached(options),
                 max_restarts=options.get("max_restarts") or 0,
                 max_concurrency=options.get("max_concurrency") or 0,
                 handle=handle_meta.data,
@@ -172,6 +172,15 @@ class ActorClass:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ActorClass, (self._class, self._default_options)
+
+
+def _is_detached(options: dict[str, Any]) -> bool:
+    lifetime = options.get("lifetime")
+    if lifetime is None and (work := _native.environment()):
+        from raymesh.runtime_env import _work
+
+        lifetime = _work.actor_lifetime(work)
+    return bool(lifetime == "detached")
 
 
 class ActorClassWithOptions:

@@ -26,7 +26,8 @@ _OPTIONS = (
     "network",
     "tls",
 )
-_IGNORED = ("include_dashboard", "dashboard_port", "_system_config", "enable_object_reconstruction")
+_OF_HEAD = ("include_dashboard", "dashboard_port")
+_IGNORED = ("_system_config", "enable_object_reconstruction", "dashboard_agent_listen_port")
 
 
 class ClusterNode:
@@ -113,6 +114,12 @@ class Cluster:
 
     gcs_address = address
 
+    @property
+    def webui_url(self) -> str | None:
+        """HOST:PORT of the job server, if there is one."""
+        jobs = self.head_node._launched.jobs if self.head_node else ""
+        return jobs.partition("://")[2] or None
+
     def connect(self, namespace: str | None = None) -> dict[str, Any]:
         """Makes this process a driver of the cluster."""
         import raymesh
@@ -127,13 +134,14 @@ class Cluster:
         Takes `num_cpus`, `num_gpus`, `resources`, `labels`, `object_store_memory` (bytes) and `node_name`.
         Without `num_cpus` it has one CPU. A head that has a `port` and a folder for its `journal` can be
         started again, after `remove_node(head, allow_graceful=False)`, with the same ones: the others wait for it
-        for `patience` seconds. `network`: the namespace of a host that was removed, to come back there. The host
-        has joined when this returns, whatever `wait` says.
+        for `patience` seconds. A head with `include_dashboard` has a job server, at `dashboard_port`. `network`: the
+        namespace of a host that was removed, to come back there. The host has joined when this returns, whatever
+        `wait` says.
         """
-        unknown = [name for name in node_args if name not in _OPTIONS and name not in _IGNORED]
-        if unknown:
+        known = (*_OPTIONS, *_OF_HEAD, *_IGNORED)
+        if unknown := [name for name in node_args if name not in known]:
             raise TypeError(
-                f"add_node() does not know {', '.join(unknown)}; it knows {', '.join(_OPTIONS)}"
+                f"add_node() does not know {', '.join(unknown)}; it knows {', '.join(known)}"
             )
         options = {name: value for name, value in node_args.items() if name in _OPTIONS}
         options.setdefault("num_cpus", 1)
@@ -141,6 +149,8 @@ class Cluster:
         options.setdefault("object_store_memory", 150 * 1024 * 1024)
         options.setdefault("journal", "none")
         join = None if self.head_node is None else self.address
+        if node_args.get("include_dashboard"):
+            options["jobs_at"] = ("127.0.0.1", node_args.get("dashboard_port") or 0)
         namespace: Namespace | None = options.pop("network", None)
         if namespace is None and self._network is not None:
             namespace = self._network.add()

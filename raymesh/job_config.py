@@ -54,17 +54,11 @@ class JobConfig:
             self.runtime_env = RuntimeEnv(**self.runtime_env)
 
     def set_default_actor_lifetime(self, default_actor_lifetime: str) -> None:
-        """Whether actors of the job outlive it. Only that they do not is to be had yet."""
+        """What actors of the job have that say no `lifetime`."""
         if default_actor_lifetime not in ("detached", "non_detached"):
             raise ValueError(
                 "Default actor lifetime must be one of `detached`, `non_detached`, got "
                 f"{default_actor_lifetime!r}"
-            )
-        if default_actor_lifetime == "detached":
-            from raymesh._later import not_yet
-
-            raise not_yet(
-                "default_actor_lifetime='detached'", "give lifetime='detached' to the actors"
             )
         self.default_actor_lifetime = default_actor_lifetime
 

@@ -160,6 +160,12 @@ def test_a_log_is_followed_while_it_grows(client: JobSubmissionClient, tmp_path:
     assert client.get_job_status(job) is JobStatus.SUCCEEDED
 
 
+def test_a_log_that_is_no_text_can_be_read(client: JobSubmissionClient) -> None:
+    job = client.submit_job(entrypoint="printf 'a\\377b\\000c\\n'")
+    ended(client, job)
+    assert client.get_job_logs(job).endswith("a\ufffdb\0c\n")
+
+
 def test_a_stopped_job_ends_with_all_it_has_started(client: JobSubmissionClient) -> None:
     mark = f"31{os.getpid()}"
     stubborn = f"(trap '' TERM; while :; do sleep {mark}; done) & setsid sleep {mark} & "
@@ -309,6 +315,22 @@ def test_a_command_goes_where_its_resources_are(heads: Callable[..., Head]) -> N
     assert far.driver_node_id != near.driver_node_id
 
 
+def test_a_command_goes_where_the_labels_are(heads: Callable[..., Head]) -> None:
+    head = heads(num_cpus=1, labels={"zone": "a"})
+    heads(head.join, labels={"zone": "b"}, num_cpus=1)
+    client = JobSubmissionClient(head.jobs)
+    places = {}
+    for name, selector in {"a": "a", "b": "b", "not a": "!a", "one of": "in(b, c)"}.items():
+        job = client.submit_job(entrypoint="true", entrypoint_label_selector={"zone": selector})
+        places[name] = ended(client, job).driver_node_id
+    assert places["a"] != places["b"] == places["not a"] == places["one of"]
+    waits = client.submit_job(entrypoint="true", entrypoint_label_selector={"zone": "c"})
+    assert client.get_job_status(waits) is JobStatus.PENDING
+    # A host with that label comes later.
+    heads(head.join, labels={"zone": "c"}, num_cpus=1)
+    assert ended(client, waits).driver_node_id not in places.values()
+
+
 def test_a_job_without_a_place_waits_and_can_be_stopped(client: JobSubmissionClient) -> None:
     job = client.submit_job(entrypoint="true", entrypoint_num_cpus=50)
     info = client.get_job_info(job)
@@ -327,10 +349,12 @@ def test_what_is_wrong_is_refused_with_words(client: JobSubmissionClient) -> Non
     client.submit_job(entrypoint="true", submission_id="mine")
     for message, options in {
         "mine already exists": {"entrypoint": "true", "submission_id": "mine"},
-        "entrypoint must be a string": {"entrypoint": 3},
         "letters, digits": {"entrypoint": "true", "submission_id": "../up"},
-        "metadata values must be strings": {"entrypoint": "true", "metadata": {"a": 1}},
-        "must be a number": {"entrypoint": "true", "entrypoint_num_cpus": "many"},
+        "must not be negative": {"entrypoint": "true", "entrypoint_num_cpus": -1},
+        "Invalid label selector": {
+            "entrypoint": "true",
+            "entrypoint_label_selector": {"zone": "in(a"},
+        },
     }.items():
         with pytest.raises(RuntimeError, match=f"400.*{message}"):
             client.submit_job(**options)
@@ -465,6 +489,12 @@ def test_the_command_line(heads: Callable[..., Head], tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for text in ("Job 'mine' submitted successfully", "from the folder\n", "Job 'mine' succeeded"):
         assert text in done.stdout
+    labelled = raymesh(
+        "job", "submit", "--entrypoint-label-selector", '{"zone": "!there"}', "--", "true"
+    )
+    assert labelled.returncode == 0, labelled.stderr
+    wrong = raymesh("job", "submit", "--entrypoint-label-selector", "zone", "--", "true")
+    assert (wrong.returncode, "--entrypoint-label-selector" in wrong.stderr) == (2, True)
     failed = raymesh("job", "submit", "--address", head.jobs, "--", "sh", "-c", "exit 3")
     assert failed.returncode == 1
     assert "exit code 3" in failed.stdout

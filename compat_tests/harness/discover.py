@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib.machinery
 import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from compat_tests.harness import dashboard
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "compat_tests" / "ray"
@@ -55,11 +58,16 @@ def absent(found: CaseId) -> list[str]:
     [function] = [node for node in functions if node.name == found.name]
     imports = [node for node in function.body if isinstance(node, ast.Import)]
     names = {alias.name.partition(".")[0] for node in imports for alias in node.names} - {"ray"}
-    lacking = sorted(name for name in names if importlib.util.find_spec(name) is None)
+    lacking = sorted(name for name in names if not _is_here(name))
     since = _since(function)
     if sys.version_info < since:
         lacking.append(f"Python {since[0]}.{since[1]}")
     return lacking
+
+
+def _is_here(name: str) -> bool:
+    beside = importlib.machinery.PathFinder.find_spec(name, [str(dashboard.FOLDER)])
+    return importlib.util.find_spec(name) is not None or beside is not None
 
 
 def _since(function: ast.FunctionDef) -> tuple[int, int]:

@@ -148,6 +148,10 @@ def _environment(path: str | None, text: str | None, working_dir: str | None) ->
 @click.option("--entrypoint-num-gpus", type=float, help="GPUs for the command itself.")
 @click.option("--entrypoint-memory", type=int, help="Bytes of memory for the command itself.")
 @click.option("--entrypoint-resources", help="Other resources for the command itself, as JSON.")
+@click.option(
+    "--entrypoint-label-selector",
+    help="""Labels of the host for the command itself, as JSON: '{"zone": "in(a, b)"}'.""",
+)
 @click.option("--no-wait", is_flag=True, help="Do not wait for the end of the job.")
 @click.argument("entrypoint", nargs=-1, required=True, type=click.UNPROCESSED)
 def submit(
@@ -161,6 +165,7 @@ def submit(
     working_dir: str | None,
     metadata_json: str | None,
     entrypoint_resources: str | None,
+    entrypoint_label_selector: str | None,
     no_wait: bool,
     entrypoint: tuple[str, ...],
     **amounts: Any,
@@ -178,6 +183,11 @@ def submit(
         metadata=json_object("--metadata-json", metadata_json) if metadata_json else None,
         entrypoint_resources=json_object("--entrypoint-resources", entrypoint_resources)
         if entrypoint_resources
+        else None,
+        entrypoint_label_selector=json_object(
+            "--entrypoint-label-selector", entrypoint_label_selector
+        )
+        if entrypoint_label_selector
         else None,
         **amounts,
     )

@@ -26,7 +26,7 @@ def find(address: str | None) -> Target:
     RAY_API_SERVER_ADDRESS or RAY_ADDRESS say. On the head's machine its user needs no token; elsewhere it comes
     after the URL, as in a join string.
 
-    Raises ConnectionError if there is none to be found.
+    Raises ConnectionError if there is none to be found, RuntimeError for an address of another kind.
     """
     address = address or os.environ.get("RAY_API_SERVER_ADDRESS") or os.environ.get("RAY_ADDRESS")
     heads = [record for record in _address.running() if record.jobs]
@@ -50,7 +50,7 @@ def find(address: str | None) -> Target:
         address = f"http://{address}"
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{address!r} is no address of a job server: give http://HOST:PORT.")
+        raise RuntimeError(f"{address!r} is no address of a job server: give http://HOST:PORT.")
     if _SECRETS.fullmatch(parts.path):
         return Target(f"{parts.scheme}://{parts.netloc}", *_secrets(parts.path))
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"

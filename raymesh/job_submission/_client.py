@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from raymesh.job_submission import _address
-from raymesh.job_submission._types import JobDetails, JobStatus
+from raymesh.job_submission._types import JobDetails, JobStatus, check_types
 
 _PATIENCE_S = 60.0
 
@@ -45,6 +45,8 @@ class JobSubmissionClient:
         ):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"{name} must be a {kind.__name__}, got {type(value)}")
+        if isinstance(verify, str) and not Path(verify).exists():
+            raise FileNotFoundError(f"Path to CA certificates: '{verify}', does not exist.")
         target = _address.find(address)
         self._address, self._verify = target.url, verify
         self._fingerprint = target.fingerprint
@@ -81,19 +83,21 @@ class JobSubmissionClient:
     ) -> str:
         """Hands in a job, and answers its id. Folders in `runtime_env` are packed and sent.
 
-        Raises RuntimeError if the server refuses it, as when the id is taken.
+        Raises TypeError for what cannot be one, and RuntimeError if the server refuses it, as when the id is taken.
         """
-        request = {
+        request: dict[str, Any] = {
             "entrypoint": entrypoint,
             "submission_id": submission_id or job_id,
-            "runtime_env": self._sent(runtime_env),
-            "metadata": {**(metadata or {}), **self._default_metadata},
+            "metadata": metadata,
             "entrypoint_num_cpus": entrypoint_num_cpus,
             "entrypoint_num_gpus": entrypoint_num_gpus,
             "entrypoint_memory": entrypoint_memory,
             "entrypoint_resources": entrypoint_resources,
             "entrypoint_label_selector": entrypoint_label_selector,
         }
+        check_types(request)
+        request["metadata"] = {**(metadata or {}), **self._default_metadata}
+        request["runtime_env"] = self._sent(runtime_env)
         said = {key: value for key, value in request.items() if value is not None}
         return str(self._ask("POST", "/api/jobs/", json.dumps(said).encode())["submission_id"])
 
@@ -192,8 +196,9 @@ class JobSubmissionClient:
             return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
         if self._fingerprint:
             return _Pinned(parts.hostname, parts.port, self._fingerprint, timeout)
-        cafile = self._verify if isinstance(self._verify, str) else None
-        context = ssl.create_default_context(cafile=cafile)
+        trusted = self._verify if isinstance(self._verify, str) else None
+        folder = trusted if trusted and Path(trusted).is_dir() else None
+        context = ssl.create_default_context(cafile=None if folder else trusted, capath=folder)
         if self._verify is False:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -121,7 +121,7 @@ class Request(BaseHTTPRequestHandler):
         else:
             self._answer(answer)
 
-    do_POST = do_PUT = do_DELETE = do_GET
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_GET
 
     def path_parts(self) -> list[str]:
         """What is asked for, without what comes after `?`."""

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from raymesh import _labels
 from raymesh._job import SUPERVISOR_NAMESPACE as NAMESPACE
 from raymesh._job import SUPERVISOR_PREFIX
 from raymesh.job_submission._types import JobErrorType, JobInfo, JobStatus
@@ -145,10 +146,8 @@ class Manager:
         """Takes in a job (`checked_request`), which starts soon. Raises ValueError for an id that cannot be."""
         from raymesh.runtime_env import _work
 
-        if asked.pop("entrypoint_label_selector", None):
-            raise ValueError(
-                "entrypoint_label_selector is not in raymesh yet.\nhint: use entrypoint_resources."
-            )
+        if problem := _labels.check_selector(asked.get("entrypoint_label_selector")):
+            raise ValueError(problem)
         submission_id: str | None = asked.pop("submission_id", None) or asked.get("job_id")
         asked.pop("job_id", None)
         if submission_id is None:
@@ -230,7 +229,8 @@ class Manager:
 
         info = job.info
         resources = dict(info.entrypoint_resources or {})
-        if not info.needs_resources():
+        anywhere = os.environ.get("RAY_JOB_ALLOW_DRIVER_ON_WORKER_NODES") == "1"
+        if not (info.chooses_host() or anywhere):
             resources["node:__internal_head__"] = 0.001
         metadata = {"job_submission_id": job.id, "job_name": job.id, **(info.metadata or {})}
         return (
@@ -243,6 +243,7 @@ class Manager:
                 num_gpus=info.entrypoint_num_gpus or 0,
                 memory=info.entrypoint_memory or None,
                 resources=resources or None,
+                label_selector=info.entrypoint_label_selector or None,
                 max_concurrency=8,
                 runtime_env=_supervisor_env(info.runtime_env),
             )

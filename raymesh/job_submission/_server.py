@@ -59,6 +59,8 @@ class Service:
                 return Answer(pieces=self._job(name).follow())
             case ("GET" | "PUT", ["api", "packages", protocol, package]):
                 return self._package(request, f"{protocol}://{package}")
+            case (_, parts) if _is_a_place(parts):
+                raise Refusal(405, f"Method Not Allowed: {request.command} {request.path[:200]}")
         raise Refusal(404, f"Not Found: {request.command} {request.path[:200]}")
 
     def _job(self, name: str) -> Job:
@@ -92,6 +94,15 @@ class Service:
         finally:
             file.unlink()
         return Answer({})
+
+
+def _is_a_place(parts: list[str]) -> bool:
+    match parts:
+        case ["api", "version" | "jobs"] | ["api", "jobs", _] | ["api", "packages", _, _]:
+            return True
+        case ["api", "jobs", _, "stop" | "logs"] | ["api", "jobs", _, "logs", "tail"]:
+            return True
+    return False
 
 
 def _details(job: Job) -> dict[str, Any]:

@@ -71,6 +71,7 @@ class JobInfo:
     entrypoint_num_gpus: float | None = None
     entrypoint_memory: int | None = None
     entrypoint_resources: dict[str, float] | None = None
+    entrypoint_label_selector: dict[str, str] | None = None
     driver_agent_http_address: str | None = None
     driver_node_id: str | None = None
     driver_exit_code: int | None = None
@@ -99,6 +100,10 @@ class JobInfo:
             or self.entrypoint_memory
             or self.entrypoint_resources
         )
+
+    def chooses_host(self) -> bool:
+        """Whether what was said decides where the command runs: else it is the head's host."""
+        return self.needs_resources() or bool(self.entrypoint_label_selector)
 
 
 @dataclass
@@ -153,7 +158,11 @@ class JobDetails:
         return asdict(self)
 
 
-_NUMBERS = ("entrypoint_num_cpus", "entrypoint_num_gpus", "entrypoint_memory")
+_NUMBERS: dict[str, tuple[Any, str]] = {
+    "entrypoint_num_cpus": ((int, float), "a number"),
+    "entrypoint_num_gpus": ((int, float), "a number"),
+    "entrypoint_memory": (int, "an integer"),
+}
 _TABLES: dict[str, tuple[Any, str]] = {
     "runtime_env": (object, "anything"),
     "metadata": (str, "strings"),
@@ -163,28 +172,38 @@ _TABLES: dict[str, tuple[Any, str]] = {
 _REQUEST = {"entrypoint", "submission_id", "job_id", *_NUMBERS, *_TABLES}
 
 
-def checked_request(said: Any) -> dict[str, Any]:
-    """The wish for a job, without what is None. TypeError if it is none."""
-    if not isinstance(said, dict):
-        raise TypeError("a job is submitted as a JSON object")
-    if unknown := sorted(said.keys() - _REQUEST):
-        raise TypeError(f"unexpected keys {unknown}; known are {sorted(_REQUEST)}")
+def check_types(said: Mapping[str, Any]) -> None:
+    """TypeError for what cannot be a wish for a job. What is None is not said."""
+    if not isinstance(said.get("entrypoint"), str):
+        raise TypeError(f"entrypoint must be a string, got {type(said.get('entrypoint'))}")
     asked = {key: value for key, value in said.items() if value is not None}
-    if not isinstance(asked.get("entrypoint"), str):
-        raise TypeError(f"entrypoint must be a string, got {type(asked.get('entrypoint'))}")
     for key in ("submission_id", "job_id"):
         if not isinstance(asked.get(key, ""), str):
             raise TypeError(f"{key} must be a string if provided, got {type(asked[key])}")
-    for key in _NUMBERS:
+    for key, (kind, words) in _NUMBERS.items():
         value = asked.get(key, 0)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{key} must be a number, got {type(value)}")
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"{key} must not be negative, got {value}")
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise TypeError(f"{key} must be {words}, got {type(value)}")
     for key, (kind, words) in _TABLES.items():
         table = asked.get(key, {})
         if not isinstance(table, dict):
             raise TypeError(f"{key} must be a dict, got {type(table)}")
-        if not all(isinstance(value, kind) for value in table.values()):
-            raise TypeError(f"{key} values must be {words}")
+        for name, value in table.items():
+            if not isinstance(name, str):
+                raise TypeError(f"{key} keys must be strings, got {type(name)}")
+            if not isinstance(value, kind):
+                raise TypeError(f"{key} values must be {words}, got {type(value)}")
+
+
+def checked_request(said: Any) -> dict[str, Any]:
+    """The wish for a job as it arrives, without what is None. TypeError or ValueError if it is none."""
+    if not isinstance(said, dict):
+        raise TypeError("a job is submitted as a JSON object")
+    if unknown := sorted(said.keys() - _REQUEST):
+        raise TypeError(f"unexpected keys {unknown}; known are {sorted(_REQUEST)}")
+    check_types(said)
+    asked = {key: value for key, value in said.items() if value is not None}
+    for key in _NUMBERS:
+        if not 0 <= asked.get(key, 0) < float("inf"):
+            raise ValueError(f"{key} must not be negative, got {asked[key]}")
     return asked

@@ -9,6 +9,7 @@ It travels as bytes (JSON, equal when it says the same), which the runtime only 
 `cwd`            the driver's working directory. Likewise
 `install`        `import ray` means raymesh. Likewise
 `logging`        the driver's `logging_config`. Likewise
+`actor_lifetime` of actors that say none, if the job says: "detached"
 ===============  ==============================================================================
 
 Without any of it there are no bytes, and a worker does nothing before its first task.
@@ -17,6 +18,7 @@ Without any of it there are no bytes, and a worker does nothing before its first
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -86,6 +88,13 @@ def current() -> dict[str, Any]:
     """What this process's own work has."""
     found: dict[str, Any] = json.loads(_native.environment() or b"{}")
     return found
+
+
+@functools.lru_cache(maxsize=8)
+def actor_lifetime(work: bytes) -> str | None:
+    """Of actors that such work makes and that say none."""
+    lifetime: str | None = json.loads(work).get("actor_lifetime")
+    return lifetime
 
 
 def current_env() -> dict[str, Any]:
