@@ -16,10 +16,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from compat_tests.harness import dashboard
+from compat_tests.harness import apart, dashboard
 from compat_tests.harness.case import SYSTEM_VARIABLE, Record, case, main, raised
 
 dashboard.use()
+apart.own_folder()
+# Ray's client would rather have this than the address that it is given.
+os.environ.pop("RAY_ADDRESS", None)
 
 from ray.cluster_utils import Cluster  # noqa: E402
 from ray.job_submission import JobStatus, JobSubmissionClient  # noqa: E402
@@ -46,7 +49,6 @@ FIELDS = [
 def server() -> dict:
     if SERVER_VARIABLE in os.environ:
         return json.loads(os.environ[SERVER_VARIABLE])
-    os.environ["XDG_RUNTIME_DIR"] = os.environ["RAY_TMPDIR"]
     cluster = Cluster(
         initialize_head=True,
         head_node_args={
@@ -54,8 +56,8 @@ def server() -> dict:
             "object_store_memory": 100 * MB,
             "labels": {"zone": "here"},
             "include_dashboard": True,
-            "dashboard_port": dashboard.free_port(),
-            "dashboard_agent_listen_port": dashboard.free_port(),
+            "dashboard_port": apart.free_port(),
+            "dashboard_agent_listen_port": apart.free_port(),
         },
     )
     atexit.register(cluster.shutdown)

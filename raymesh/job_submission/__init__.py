@@ -1,7 +1,7 @@
 """Jobs: programs that are handed to a cluster to be run there.
 
 - ``_types``: what is said of a job. ``_client``: `JobSubmissionClient`. ``_address``: where a job server is.
-- ``_server``: the process that serves HTTP, beside the head. ``_http``, ``_websocket``: how.
+- ``_server``: the process that serves HTTP, beside the head. ``_http``, ``_reading``, ``_websocket``: how.
 - ``_manager``: the jobs of a cluster. ``_supervisor``: the actor that runs the command of one.
 """
 

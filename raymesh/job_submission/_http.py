@@ -1,13 +1,17 @@
 """HTTP for the job server: who may ask, how much, and how answers and streams are sent.
 
 Nothing is looked at before the token: neither what is asked, nor the body. A request that is too
-large, or that takes too long to arrive, is answered and its connection closed.
+large, or that takes too long to arrive (`_reading`), is answered and its connection closed. Connections that
+have not shown the token yet make way for newer ones.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hmac
+import http.client
 import json
+import resource
 import socket
 import ssl
 import tempfile
@@ -18,14 +22,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from raymesh.job_submission import _websocket
+from raymesh.job_submission import _reading, _websocket
 
 JSON_LIMIT = 8 << 20
 _PATIENCE_S = 30.0
 _AT_ONCE = 64
 """Requests of those who know the token; others wait. Streams do not count."""
+_STRANGERS = 128
+"""Connections without the token so far. Beyond that the oldest one is closed: who asks at once is served."""
 _CONNECTIONS = 1000
 _CHUNK = 1 << 20
+_FAREWELL = 8
 
 
 class Refusal(Exception):
@@ -55,16 +62,39 @@ class Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], token: str, serve: Serve) -> None:
         self.token, self.serve_request = token, serve
         self.slots = threading.BoundedSemaphore(_AT_ONCE)
+        self._strangers: dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # What this process needs as a driver must be left.
+        self._connections = min(_CONNECTIONS, max(_STRANGERS, files // 2))
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, Request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """As the base class; but who only holds connections open gets no threads without end."""
-        if threading.active_count() > _CONNECTIONS:
+        if threading.active_count() > self._connections:
             self.shutdown_request(request)
-        else:
-            super().process_request(request, client_address)
+            return
+        with self._lock:
+            oldest = next(iter(self._strangers)) if len(self._strangers) >= _STRANGERS else None
+            self._strangers[request] = None
+        if oldest is not None:
+            self.known(oldest)
+            with contextlib.suppress(OSError):
+                # Its thread reads the end of it.
+                socket.socket.shutdown(oldest, socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def known(self, request: socket.socket) -> None:
+        """This one has shown the token, or is over."""
+        with self._lock:
+            self._strangers.pop(request, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        """As the base class."""
+        self.known(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is no fault of ours."""
@@ -91,6 +121,19 @@ class Request(BaseHTTPRequestHandler):
             self.request.settimeout(_PATIENCE_S)
             self.request.do_handshake()
         super().setup()
+        self.rfile.close()
+        self._incoming = _reading.Incoming(self.connection)
+        self.rfile = _reading.buffered(self._incoming)
+
+    def handle_one_request(self) -> None:
+        """As the base class; the head is read within the limits."""
+        self._incoming.begin_head(_PATIENCE_S)
+        self._unread = False
+        try:
+            super().handle_one_request()
+        except (http.client.LineTooLong, TimeoutError):
+            # There is no request that could be answered.
+            self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nobody reads it."""
@@ -104,10 +147,14 @@ class Request(BaseHTTPRequestHandler):
                     "Unauthorized: the token of the cluster is needed, as the header 'Authorization: Bearer TOKEN'."
                     "\nhint: `raymesh start --head` prints it.",
                 )
+            self.server.known(self.request)
             if self.headers.get("Transfer-Encoding"):
                 raise Refusal(411, "Length Required: the body must come with a Content-Length")
+            # Of a body that nobody asks for, the next request would be read.
+            self._unread = self.headers.get("Content-Length", "0") != "0"
             with self.server.slots:
                 answer = self.server.serve_request(self)
+            self.close_connection = self.close_connection or self._unread
         except Refusal as refusal:
             # What is left of the body is not read.
             self.close_connection = True
@@ -129,8 +176,13 @@ class Request(BaseHTTPRequestHandler):
 
     def json(self) -> Any:
         """The body. Refusal if it is none, or too large."""
+        length = self._length(JSON_LIMIT)
+        body = self.rfile.read(length)
+        if len(body) < length:
+            raise Refusal(400, "Bad Request: the body ends early")
+        self._unread = False
         try:
-            return json.loads(self.rfile.read(self._length(JSON_LIMIT)))
+            return json.loads(body)
         except (ValueError, RecursionError) as error:
             raise Refusal(400, f"Bad Request: the body is no JSON: {error}") from None
 
@@ -148,14 +200,16 @@ class Request(BaseHTTPRequestHandler):
             except BaseException:
                 Path(file.name).unlink()
                 raise
+        self._unread = False
         return Path(file.name)
 
     def _length(self, limit: int) -> int:
         text = self.headers.get("Content-Length", "")
-        if not text.isdigit():
+        if not (text.isascii() and text.isdigit()):
             raise Refusal(411, "Length Required: the body must come with a Content-Length")
         if len(text) > 18 or int(text) > limit:
             raise Refusal(413, f"Content Too Large: at most {limit} bytes")
+        self._incoming.begin_body(_PATIENCE_S, int(text))
         return int(text)
 
     def _is_known(self) -> bool:
@@ -173,6 +227,9 @@ class Request(BaseHTTPRequestHandler):
         try:
             if "websocket" in self.headers.get("Upgrade", "").lower():
                 _websocket.serve(self, answer.pieces)
+                # Its own farewell, so that the connection does not look broken to it.
+                self._incoming.begin_body(_PATIENCE_S, _FAREWELL)
+                self.rfile.read(_FAREWELL)
             else:
                 self._stream(answer.pieces)
         except OSError:

@@ -31,8 +31,6 @@ def serve(request: BaseHTTPRequestHandler, pieces: Iterator[bytes]) -> None:
     if rest := decoder.decode(b"", final=True):
         _send(request, _TEXT, rest.encode())
     _send(request, _CLOSE, _NORMAL)
-    # Its own farewell, so that the connection does not look broken to it.
-    request.rfile.read(8)
 
 
 def _send(request: BaseHTTPRequestHandler, kind: int, body: bytes) -> None:

@@ -25,6 +25,9 @@ _KEEP_S = 600.0
 _MAX_UNPACKED = 16 << 30
 """Bytes. A small archive can be made that unpacks to any size."""
 
+_MAX_ENTRIES = 1 << 20
+"""Nor does it take much to fill a file system with empty files."""
+
 _held: dict[str, int] = {}
 """Descriptors with the locks of this process, by package. Never closed: the process lives in them."""
 
@@ -133,6 +136,8 @@ def _unpack(folder: Path, fetch: Callable[[Path], object]) -> None:
                 raise ValueError(
                     f"the package {folder.name} unpacks to more than {_MAX_UNPACKED} bytes"
                 )
+            if len(entries) > _MAX_ENTRIES:
+                raise ValueError(f"the package {folder.name} has more than {_MAX_ENTRIES} entries")
             for entry in entries:
                 # `extract` lets no entry out of the folder; links are written as files.
                 written = packed.extract(entry, whole)

@@ -78,14 +78,12 @@ pub(crate) fn actor() -> Option<(ActorId, Bytes)> {
     ACTOR.lock().as_ref().map(|actor| (actor.id, actor.handle.clone()))
 }
 
-/// 28 bytes of a host: Ray's node id. The hosts and drivers of a cluster have sessions of their own, and the
-/// same names for each other: there only the host's number counts.
+/// 28 bytes of a host: Ray's node id. Programs on one host have names of their own for it.
 pub(crate) fn node_bytes(host: HostId, session: &str) -> [u8; 28] {
-    let mut out = [0; 28];
-    let whole = if session.contains(session::OF_CLUSTER) { session::OF_CLUSTER } else { session };
-    let unique = xxhash_rust::xxh3::xxh3_128(whole.as_bytes()).to_le_bytes();
-    out[..16].copy_from_slice(&unique);
-    out[24..].copy_from_slice(&host.0.to_be_bytes());
+    let mut out = host.to_ray_bytes();
+    if !session.contains(session::OF_CLUSTER) {
+        out[..16].copy_from_slice(&xxhash_rust::xxh3::xxh3_128(session.as_bytes()).to_le_bytes());
+    }
     out
 }
 

@@ -134,7 +134,7 @@ impl Fleet {
 
     pub fn lose(&mut self, host: HostId) {
         self.idle.remove(&host);
-        self.tell(Event::HostLost { host });
+        self.tell(Event::HostLost { host, why: "its process has ended".to_owned() });
     }
 
     /// Lets time pass until the controller has nothing to do.

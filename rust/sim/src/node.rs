@@ -323,7 +323,7 @@ impl World {
     }
 
     pub fn host_lost(&mut self, host: HostId) {
-        self.controller_event(ControllerEvent::HostLost { host });
+        self.controller_event(ControllerEvent::HostLost { host, why: "its process has ended".to_owned() });
     }
 
     fn controller_says(&mut self, id: ProcId, message: FromController) {

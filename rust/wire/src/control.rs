@@ -577,12 +577,14 @@ pub struct Death {
     pub last_call: LastCall,
     /// The last few lines that it printed; empty if it printed nothing or nobody knows.
     pub last_output: String,
+    /// Of a lost host: which one, and why it is gone; empty if nobody knows.
+    pub host: String,
 }
 
 impl From<DeathCause> for Death {
     /// A death of which no more than its cause is known.
     fn from(cause: DeathCause) -> Self {
-        Self { cause, pid: 0, last_call: LastCall::Unknown, last_output: String::new() }
+        Self { cause, pid: 0, last_call: LastCall::Unknown, last_output: String::new(), host: String::new() }
     }
 }
 

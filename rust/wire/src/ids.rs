@@ -9,6 +9,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostId(pub u32);
 
+impl HostId {
+    /// Ray's 28-byte form, of a host of a cluster: the hosts and drivers of a cluster have the same names for each
+    /// other, so there only the number counts.
+    #[must_use]
+    pub fn to_ray_bytes(self) -> [u8; 28] {
+        const CLUSTER: [u8; 16] =
+            [0xac, 0x30, 0xa9, 0xe2, 0xdb, 0xb2, 0xf8, 0x93, 0x68, 0x0c, 0x3c, 0xff, 0x61, 0x1b, 0xa5, 0x18];
+        let mut out = [0; 28];
+        out[..16].copy_from_slice(&CLUSTER);
+        out[24..].copy_from_slice(&self.0.to_be_bytes());
+        out
+    }
+}
+
 /// A process: host, incarnation and mailbox slot in one word. Slots are reused, a `ProcId` never is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcId(u64);

@@ -42,12 +42,12 @@ impl Controller {
         self.hosts.get(host).is_some_and(|host| host.could_fit(need))
     }
 
-    pub(super) fn host_lost(&mut self, id: HostId, effects: &mut Effects) {
+    pub(super) fn host_lost(&mut self, id: HostId, why: &str, effects: &mut Effects) {
         self.gone.insert(id);
-        if self.hosts.get(id).is_none() {
-            return;
-        }
-        self.history.add(self.now, Subject::Host(id), "lost", "no word from its agent");
+        let Some(host) = self.hosts.get(id) else { return };
+        let drained = host.draining.as_ref().filter(|drain| drain.leaves).map(|drain| drain.reason.clone());
+        let which = text::lost_host(id, host, why, drained.as_deref());
+        self.history.add(self.now, Subject::Host(id), "lost", which.clone());
         let mut impossible = Vec::new();
         for class in self.queue.classes() {
             if self.queue.get(class).wish.is_none() && self.could_fit(id, class) {
@@ -70,9 +70,14 @@ impl Controller {
         }
         self.lose_bundles(id);
         self.estates.host_lost(id);
-        for proc in self.procs.host_lost(id) {
+        for proc in self.procs.host_lost(id, which.clone()) {
             let pid = self.procs.get(proc).map_or(0, |proc| proc.pid);
-            self.died(proc, &Death { pid, ..DeathCause::HostLost.into() }, true, effects);
+            self.died(
+                proc,
+                &Death { pid, host: which.clone(), ..DeathCause::HostLost.into() },
+                true,
+                effects,
+            );
         }
         // What had no worker yet is wanted still.
         for lease in self.holds.on_host(id) {
@@ -100,7 +105,7 @@ impl Controller {
             return;
         }
         let mut proc = self.procs.bury(id, death).unwrap_or_default();
-        let how = text::death(&death.cause);
+        let how = text::death(death);
         self.history.add(self.now, Subject::Proc(id), "dead", format!("pid {} {how}", death.pid));
         if proc.hold.is_some()
             && let Some((until, _)) = self.hosts.get_mut(id.host()).and_then(|host| host.backoff.as_mut())

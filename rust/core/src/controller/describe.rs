@@ -104,7 +104,15 @@ impl Controller {
     }
 
     pub(super) fn list_actors(&self) -> Vec<ActorInfo> {
-        let living = self.actors.living().map(|actor| actor.info(actor.state()));
+        let known = |actor: &super::actors::Actor| {
+            let mut info = actor.info(actor.state());
+            // One that was killed gives up its name before its worker has ended: nobody finds it by that.
+            if self.names.get(&info.name, &info.namespace) != Some(info.actor) {
+                info.name.clear();
+            }
+            info
+        };
+        let living = self.actors.living().map(known);
         living.chain(self.actors.dead().cloned()).collect()
     }
 

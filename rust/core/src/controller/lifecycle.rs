@@ -381,7 +381,7 @@ impl Controller {
             }
             _ if restarts_left(actor) => Then::Restart,
             _ => {
-                let (pid, how) = (death.pid, text::death(&death.cause));
+                let (pid, how) = (death.pid, text::death(death));
                 let spent = match actor.restarts {
                     0 => String::new(),
                     1 => " It had been restarted once.".to_owned(),

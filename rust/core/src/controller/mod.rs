@@ -87,7 +87,8 @@ pub enum Event {
     /// A host's agent says something, in order; `Joined` first.
     FromHost { host: HostId, message: FromHost },
     /// The host is gone with all its processes. It may return only under a new id.
-    HostLost { host: HostId },
+    /// `why`, for people: `its process has ended`.
+    HostLost { host: HostId, why: String },
     /// [`Controller::next_deadline`] has come.
     Tick,
 }
@@ -162,7 +163,7 @@ impl Controller {
         match event {
             Event::Message { from, message } => self.on_message(from, message, effects),
             Event::FromHost { host, message } => self.on_host(host, message, effects),
-            Event::HostLost { host } => self.host_lost(host, effects),
+            Event::HostLost { host, why } => self.host_lost(host, &why, effects),
             Event::Tick => {}
         }
         self.settle_estates(effects);

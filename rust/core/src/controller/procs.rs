@@ -11,6 +11,9 @@ use super::demand::Demand;
 /// How many deaths are remembered with what was told of them.
 const DEATHS: usize = 10_000;
 
+/// How many lost hosts are.
+const HOSTS: usize = 100;
+
 /// A living process, and all that ends with it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Proc {
@@ -55,6 +58,8 @@ pub(super) struct Procs {
     deaths: BTreeMap<ProcId, Death>,
     order: VecDeque<ProcId>,
     hosts: BTreeSet<HostId>,
+    /// Hosts that were lost lately, in words.
+    lost: BTreeMap<HostId, String>,
 }
 
 impl Procs {
@@ -62,8 +67,12 @@ impl Procs {
         self.hosts.insert(host);
     }
 
-    pub fn host_lost(&mut self, host: HostId) -> Vec<ProcId> {
+    pub fn host_lost(&mut self, host: HostId, which: String) -> Vec<ProcId> {
         self.hosts.remove(&host);
+        self.lost.insert(host, which);
+        if self.lost.len() > HOSTS {
+            self.lost.pop_first();
+        }
         let slots: Vec<_> = self.dead.range((host, 0)..=(host, u32::MAX)).map(|(at, _)| *at).collect();
         for at in slots {
             self.dead.remove(&at);
@@ -89,7 +98,8 @@ impl Procs {
             return None;
         }
         if !self.hosts.contains(&id.host()) {
-            return Some(DeathCause::HostLost.into());
+            let host = self.lost.get(&id.host()).cloned().unwrap_or_default();
+            return Some(Death { host, ..DeathCause::HostLost.into() });
         }
         let latest = self.dead.get(&(id.host(), id.slot()))?;
         (id.incarnation() <= *latest)

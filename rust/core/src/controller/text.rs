@@ -2,8 +2,13 @@
 
 use std::fmt::Write;
 
-use raymesh_wire::ResourceSet;
-use raymesh_wire::control::{DeathCause, ExitReason};
+use raymesh_wire::control::{Death, DeathCause, ExitReason};
+use raymesh_wire::{HostId, ResourceSet};
+
+use super::hosts::Host;
+
+/// Each host has a resource of this name and its address, as in Ray.
+const OF_HOST: &str = "node:";
 
 /// `{CPU: 2, GPU: 0.5}`.
 pub(super) fn resources(set: &ResourceSet) -> String {
@@ -18,8 +23,8 @@ pub(super) fn resources(set: &ResourceSet) -> String {
 }
 
 /// How a process ended: `was killed by SIGKILL`.
-pub(crate) fn death(cause: &DeathCause) -> String {
-    match cause {
+pub(crate) fn death(death: &Death) -> String {
+    match &death.cause {
         DeathCause::Exited { code: 0 } => "exited (code 0)".to_owned(),
         DeathCause::Exited { code } => format!("exited with code {code}"),
         DeathCause::Signaled { signal } => format!("was killed by {}", signal_name(*signal)),
@@ -29,8 +34,27 @@ pub(crate) fn death(cause: &DeathCause) -> String {
         }
         DeathCause::Requested { reason: ExitReason::Shutdown } => "was shut down".to_owned(),
         DeathCause::Killed => "was killed by request".to_owned(),
-        DeathCause::HostLost => "was on a host that was lost".to_owned(),
+        DeathCause::HostLost if death.host.is_empty() => "was on a host that was lost".to_owned(),
+        DeathCause::HostLost => format!("was on a host that was lost: {}", death.host),
     }
+}
+
+/// Which host was lost, and why: `two (node IP: 10.0.0.3, node ID: 03ab...), its process has ended`.
+pub(super) fn lost_host(id: HostId, host: &Host, why: &str, drained: Option<&str>) -> String {
+    let is_address = |name: &&str| name.starts_with(OF_HOST) && !name.starts_with("node:__");
+    let address = host.total.iter().map(|(name, _)| name).find(is_address);
+    let address = address.map_or("not known", |name| &name[OF_HOST.len()..]);
+    let why = match drained {
+        Some("") => "it was drained".to_owned(),
+        Some(reason) => format!("it was drained: {reason}"),
+        None => why.to_owned(),
+    };
+    let mut node = String::new();
+    for byte in id.to_ray_bytes() {
+        // Writing to a string cannot fail.
+        let _ = write!(node, "{byte:02x}");
+    }
+    format!("{} (node IP: {address}, node ID: {node}), {why}", host.name)
 }
 
 /// What a process printed last, to be appended; empty if it printed nothing.

@@ -41,7 +41,7 @@ impl Process {
         let pid = if death.pid == 0 { String::new() } else { format!(" (pid {})", death.pid) };
         let text = format!(
             "The worker{pid} that ran task `{name}`{attempt} {}.{}\nhint: {}",
-            text::death(&death.cause),
+            text::death(death),
             text::last_output(&death.last_output),
             hint(&death.cause)
         );

@@ -13,7 +13,6 @@ use foldhash::HashMap;
 use raymesh_wire::control::{Stock, Trace};
 use raymesh_wire::{Block, Message, ObjectId, Place, ProcId, Return, TaskId, ToController, Value};
 
-use super::objects::owner_died;
 use super::{Effect, Process};
 
 /// See the module.
@@ -207,7 +206,7 @@ impl Process {
             return;
         }
         match found {
-            None => self.set_value(object, owner_died(object), Vec::new(), fx),
+            None => self.set_value(object, self.owner_died(object), Vec::new(), fx),
             Some((block, refs)) => {
                 for inner in &refs {
                     self.borrow_myself(*inner);

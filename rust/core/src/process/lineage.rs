@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 use raymesh_wire::{
     Block, Call, CallTarget, ErrorKind, ErrorValue, HostId, Message, ObjectId, ProcId, ToController, Value,
 };
@@ -32,6 +32,8 @@ use super::{Effect, Process};
 const LIMIT: u64 = 1 << 30;
 /// A call without arguments and options takes about so much.
 const BASE: u64 = 400;
+/// So many lost hosts are named where one of them is to blame.
+const NAMED: usize = 3;
 
 /// Where a stored object comes from, and so whether it can be made again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub(super) struct Lineage {
     limit: u64,
     /// Tasks run on other hosts.
     far: bool,
-    lost: HashSet<HostId>,
+    lost: HashMap<HostId, String>,
     /// Blocks that readers could not reach, of objects that were made again since. Should their hosts live after
     /// all (then the readers' do not), they are freed with the object.
     unreached: HashMap<ObjectId, Vec<Block>>,
@@ -94,7 +96,7 @@ impl Default for Lineage {
             bytes: 0,
             limit: LIMIT,
             far: false,
-            lost: HashSet::default(),
+            lost: HashMap::default(),
             unreached: HashMap::default(),
             losses: 0,
             due: Vec::new(),
@@ -300,10 +302,11 @@ impl Process {
     }
 
     /// A host is gone with its memory: asks whether there are copies of what lay there.
-    pub(super) fn host_lost(&mut self, host: HostId, fx: &mut Vec<Effect>) {
-        if host == self.me.host() || !self.lineage.lost.insert(host) {
+    pub(super) fn host_lost(&mut self, host: HostId, which: &str, fx: &mut Vec<Effect>) {
+        if host == self.me.host() || self.lineage.lost.contains_key(&host) {
             return;
         }
+        self.lineage.lost.insert(host, which.to_owned());
         let of_host = |(id, value, _): (ObjectId, Option<&Value>, &[ObjectId])| {
             let block = value?.block().filter(|block| block.host() == host)?;
             (id.owner == self.me).then_some((id, block))
@@ -317,6 +320,22 @@ impl Process {
         fx.extend(gone.into_iter().map(|(object, block)| Effect::Lost { object, block }));
     }
 
+    /// Which hosts have been lost, to be appended; empty if this process knows of none.
+    fn lost_hosts(&self) -> String {
+        let known = |(host, which): (&HostId, &String)| (!which.is_empty()).then(|| (*host, which.clone()));
+        let mut lost: Vec<_> = self.lineage.lost.iter().filter_map(known).collect();
+        lost.sort_unstable();
+        // The latest: it is among them.
+        let latest = lost.into_iter().rev().take(NAMED);
+        latest.map(|(_, which)| format!("\nlost host: {which}")).collect()
+    }
+
+    /// That the process which owned an object has ended, and where it was.
+    pub(super) fn owner_died(&self, object: ObjectId) -> Value {
+        let host = self.lineage.lost.get(&object.owner.host()).filter(|which| !which.is_empty());
+        super::objects::owner_died(object, host.map(String::as_str))
+    }
+
     /// There is a copy of a block whose host is gone, which this process's own heap holds from now on.
     pub fn copy_kept(&mut self, object: ObjectId, lost: Block, copy: Block) -> bool {
         object.owner == self.me && self.objects.move_value(object, lost, copy)
@@ -328,7 +347,7 @@ impl Process {
         self.lineage.losses += 1;
         fx.push(Effect::Unneeded { block });
         if object.owner == self.me {
-            if !self.lineage.lost.contains(&block.host()) {
+            if !self.lineage.lost.contains_key(&block.host()) {
                 self.lineage.unreached.entry(object).or_default().push(block);
             }
             if wanted {
@@ -378,7 +397,7 @@ impl Process {
         }
         let value = match self.objects.origin(object) {
             Origin::Put => super::objects::lost(object),
-            origin => unrebuildable(origin),
+            origin => unrebuildable(origin, &self.lost_hosts()),
         };
         self.set_value(object, value, Vec::new(), fx);
     }
@@ -456,7 +475,7 @@ impl Process {
             } else if object.owner == self.me && !self.can_be_made(*object) {
                 let error = match self.objects.origin(*object) {
                     Origin::Put => argument_gone(*object),
-                    origin => unrebuildable(origin),
+                    origin => unrebuildable(origin, &self.lost_hosts()),
                 };
                 failed.get_or_insert(error);
             }
@@ -508,7 +527,7 @@ impl Process {
     }
 }
 
-fn unrebuildable(origin: Origin) -> Value {
+fn unrebuildable(origin: Origin, hosts: &str) -> Value {
     let (reason, text) = match origin {
         Origin::Spent => (
             "OBJECT_UNRECONSTRUCTABLE_MAX_ATTEMPTS_EXCEEDED",
@@ -527,7 +546,7 @@ fn unrebuildable(origin: Origin) -> Value {
              hint: allow retries with @ray.remote(max_retries=N), for actors with max_task_retries=N",
         ),
     };
-    Value::Error(ErrorValue::text(ErrorKind::Unrebuildable, format!("{reason}\n{text}")))
+    Value::Error(ErrorValue::text(ErrorKind::Unrebuildable, format!("{reason}\n{text}{hosts}")))
 }
 
 fn argument_gone(object: ObjectId) -> Value {

@@ -287,7 +287,7 @@ impl Process {
     fn accept_death(&mut self, now: Nanos, proc: ProcId, death: &Death, fx: &mut Vec<Effect>) {
         // News of it may be asked for late, when a successor in its mailbox is known to be dead already.
         if death.cause == DeathCause::HostLost {
-            self.host_lost(proc.host(), fx);
+            self.host_lost(proc.host(), &death.host, fx);
         }
         let awaited = self.watched.remove(&proc);
         if awaited || !self.is_dead(proc) {

@@ -539,12 +539,11 @@ pub(super) fn lost(object: ObjectId) -> Value {
     Value::Error(ErrorValue::text(ErrorKind::ObjectLost, text))
 }
 
-pub(super) fn owner_died(object: ObjectId) -> Value {
-    Value::Error(ErrorValue::text(
-        ErrorKind::OwnerDied,
-        format!(
-            "the process that owned this object ({:?}) has ended, and nobody else knows its value",
-            object.owner
-        ),
-    ))
+pub(super) fn owner_died(object: ObjectId, lost_host: Option<&str>) -> Value {
+    let place = lost_host.map(|host| format!(" with its host: {host}")).unwrap_or_default();
+    let text = format!(
+        "the process that owned this object ({:?}) has ended{place}, and nobody else knows its value",
+        object.owner
+    );
+    Value::Error(ErrorValue::text(ErrorKind::OwnerDied, text))
 }

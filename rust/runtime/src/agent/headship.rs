@@ -342,7 +342,7 @@ impl Headship {
 
 fn lost_by(event: &Event) -> Option<HostId> {
     match event {
-        Event::HostLost { host } => Some(*host),
+        Event::HostLost { host, .. } => Some(*host),
         _ => None,
     }
 }

@@ -227,7 +227,12 @@ impl Runner {
                 // Two that live and cannot hear each other cannot both stay: the cluster keeps the one that
                 // it has had for longer.
                 let lives = !ended && links.hub.is_heard(other);
-                self.lose_host(if lives { host.max(other) } else { other });
+                let why = match (lives, ended) {
+                    (true, _) => "the link between it and another host is cut",
+                    (_, true) => "its process has ended",
+                    _ => "another host heard nothing of it any more",
+                };
+                self.lose_host(if lives { host.max(other) } else { other }, why);
             }
             Between::Flush { request } => self.tell_agent(host, Between::Flushed { request }),
             Between::Flushed { request } => {
@@ -259,7 +264,7 @@ impl Runner {
         let Some(links) = &mut self.links else { return };
         let head = links.head;
         if links.headship.is_some() {
-            self.lose_host(host);
+            self.lose_host(host, why);
         } else if host == head {
             self.lose_cluster(format!("the head of the cluster is gone: {why}"));
         } else {
@@ -275,13 +280,14 @@ impl Runner {
     }
 
     /// The head decides that the host is dead.
-    fn lose_host(&mut self, host: HostId) {
+    fn lose_host(&mut self, host: HostId, why: &str) {
         let Some(headship) = self.links.as_ref().and_then(|links| links.headship.as_ref()) else { return };
         if !headship.knows(host) {
             return;
         }
         self.bury_host(host);
-        self.todo.push_back(Todo::Controller { event: controller::Event::HostLost { host }, via: None });
+        let event = controller::Event::HostLost { host, why: why.to_owned() };
+        self.todo.push_back(Todo::Controller { event, via: None });
     }
 
     /// The head tells everyone of that.
@@ -391,7 +397,7 @@ impl Runner {
     /// Says farewell to the others.
     pub(super) fn leave(&mut self) {
         if let Some(links) = &mut self.links {
-            links.hub.leave("shut down");
+            links.hub.leave("it was shut down");
             if let Some(headship) = &mut links.headship {
                 headship.end_journal();
             }

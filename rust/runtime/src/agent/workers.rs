@@ -147,6 +147,7 @@ impl Runner {
             pid: worker.pid.or(worker.greeted).unwrap_or(0),
             last_call: self.segment.last_call(proc),
             last_output: self.streams.take_last(proc),
+            host: String::new(),
         };
         self.segment.release_locks_of(proc);
         self.drain_mail();

@@ -249,11 +249,12 @@ fn death() -> impl Strategy<Value = Death> {
         task().prop_map(LastCall::Running),
         task().prop_map(LastCall::Finished),
     ];
-    (cause, n32(), last_call, text()).prop_map(|(cause, pid, last_call, last_output)| Death {
+    (cause, n32(), last_call, text(), text()).prop_map(|(cause, pid, last_call, last_output, host)| Death {
         cause,
         pid,
         last_call,
         last_output,
+        host,
     })
 }
 

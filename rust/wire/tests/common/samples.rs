@@ -289,6 +289,7 @@ fn from_controller() -> Vec<FromController> {
         pid: 4321,
         last_call: LastCall::Running(task(8)),
         last_output: "last words".to_owned(),
+        host: "the second host".to_owned(),
     };
     let host = HostInfo {
         host: HostId(2),

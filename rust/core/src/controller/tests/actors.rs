@@ -91,6 +91,16 @@ fn the_name_of_a_killed_actor_is_free_at_once() {
     let kill = |seq| ToController::KillActor { actor: ActorId { creator: driver(), seq }, no_restart: true };
     world.say(driver(), kill(1));
     assert!(find(&mut world, "a", "ns").is_err());
+    let mut names = || {
+        world.say(driver(), ToController::ListActors { request: RequestId(1) });
+        let listed = world.told(driver()).into_iter().find_map(|message| match message {
+            FromController::Actors { actors, .. } => Some(actors),
+            _ => None,
+        });
+        let names = listed.unwrap().into_iter().map(|info| (info.actor.seq, info.name));
+        names.filter(|(_, name)| !name.is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), []);
     world.create(named(driver(), 2, "a"));
     assert!(world.start().is_some());
     assert_eq!(find(&mut world, "a", "ns").unwrap().actor.seq, 2);

@@ -142,14 +142,51 @@ fn a_lost_host_takes_its_processes_and_what_they_had_elsewhere() {
     world.say(driver(), ToController::Watch { proc: far });
     let lease = world.demand(far, 0, &cpu(1.0), 2);
     world.bound(&lease[0], proc(lease[0].host.0, 30));
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     let told = world.told(driver());
-    assert!(told.contains(&FromController::Died { proc: far, death: death_of(far, DeathCause::HostLost) }));
+    let host = format!("host-1 (node IP: not known, node ID: {NODE_1}), its process has ended");
+    let death = Death { host, ..death_of(far, DeathCause::HostLost) };
+    assert!(told.contains(&FromController::Died { proc: far, death }));
     // Its actor wants to restart, but the only host for it is gone.
     let never = |m: &FromController| matches!(m, FromController::ActorUnplaceable { never: true, .. });
     assert!(told.iter().any(never), "{told:?}");
     let hosts = world.describe();
     assert!(hosts[0].alive && !hosts[1].alive && hosts.len() == 2);
+}
+
+const NODE_1: &str = "ac30a9e2dbb2f893680c3cff611ba518000000000000000000000001";
+
+#[test]
+fn who_dies_with_a_host_says_which_and_why() {
+    let mut world = World::new(&[("CPU", 2.0)]);
+    let there = set(&[("x", 1.0)]);
+    for (host, why, expected) in [
+        (1, "nothing was heard of it for 2.0 s", "nothing was heard of it for 2.0 s"),
+        (2, "shut down", "it was drained: upgrade"),
+    ] {
+        world.join(host, &[("x", 1.0), ("node:10.0.0.9", 1.0), ("node:__internal__", 1.0)]);
+        let spec = ActorSpec { resources: there.clone(), placement: there.clone(), ..actor(driver(), host) };
+        let id = spec.actor;
+        world.alive(spec, proc(host, 2));
+        if expected.starts_with("it was drained") {
+            let reason = "upgrade".to_owned();
+            let within = Some(0);
+            let request = RequestId(9);
+            world.say(driver(), ToController::DrainHost { request, host: HostId(host), reason, within });
+            world.event(Event::Tick);
+        }
+        world.event(Event::HostLost { host: HostId(host), why: why.to_owned() });
+        let said = text(world.states(driver(), id).last().expect("a state"));
+        let node = &NODE_1[..NODE_1.len() - 1];
+        let which = format!("host-{host} (node IP: 10.0.0.9, node ID: {node}{host}), {expected}");
+        assert!(said.contains(&format!("was on a host that was lost: {which}")), "{said}");
+        // Whoever asks later hears the same.
+        world.say(driver(), ToController::Watch { proc: proc(host, 2) });
+        let told = world.told(driver());
+        let named =
+            |m: &FromController| matches!(m, FromController::Died { death, .. } if death.host == which);
+        assert!(told.iter().any(named), "{told:?}");
+    }
 }
 
 #[test]
@@ -161,7 +198,7 @@ fn work_that_had_no_worker_yet_moves_when_its_host_is_lost() {
     world.host(HostId(1), FromHost::ProcStarted { proc: caller, pid: 3, driver: false });
     let second = world.demand(driver(), 0, &cpu(1.0), 2);
     assert_eq!((first[0].host, second[0].host), (HostId(0), HostId(1)));
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     assert!(world.binds().is_empty());
     assert_eq!(world.give_back(&first[0]).len(), 1);
 }
@@ -194,14 +231,14 @@ fn an_actor_whose_host_is_lost_before_the_hosts_word_of_it_arrived_restarts() {
     });
     let id = ActorId { creator: driver(), seq: 1 };
     world.say(proc(1, 2), ToController::ActorReady { actor: id, error: None });
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     assert_eq!(world.states(driver(), id), [ActorState::Restarting]);
 }
 
 #[test]
 fn a_lost_host_does_not_return_under_its_id() {
     let mut world = World::new(&[("CPU", 1.0)]);
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     world.join(1, &[("CPU", 1.0)]);
     assert_eq!(world.describe().len(), 1);
 }

@@ -37,7 +37,7 @@ fn a_draining_host_gets_nothing_new_and_leaves_when_its_tasks_have_ended() {
     assert!(world.describe().iter().any(|host| host.draining.is_some()));
     assert!(world.give_back(&bind).is_empty(), "what waits for it is not served there");
     assert!(world.leaves());
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     world.controller.audit().unwrap();
 }
 
@@ -49,7 +49,7 @@ fn a_drained_actor_restarts_elsewhere_at_no_cost() {
     world.alive(spec, proc(1, 6));
     assert_eq!(world.drain(1, Some(SECOND)), None);
     assert!(world.leaves(), "it can go on elsewhere");
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     world.give_back(&held[0]);
     let start = world.start().expect("it has a place on the other host");
     let id = ActorId { creator: driver(), seq: 1 };
@@ -98,7 +98,7 @@ fn a_worker_that_ends_before_its_drained_host_is_lost_costs_no_restart() {
     world.give_back(&held);
     world.die(proc(1, 6), SIGKILL);
     let start = world.start().expect("it is moved");
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     world.come_alive(id, start, proc(0, 7));
     world.die(proc(0, 7), SIGKILL);
     assert!(world.start().is_some(), "its one restart is left");
@@ -113,7 +113,7 @@ fn an_actor_without_restarts_left_is_moved_too() {
     world.come_alive(id, start, proc(1, 7));
     world.drain(1, None);
     assert!(world.leaves());
-    world.event(Event::HostLost { host: HostId(1) });
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     world.give_back(&held);
     let start = world.start().expect("it is moved");
     world.come_alive(id, start, proc(0, 8));

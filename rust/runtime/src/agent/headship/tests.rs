@@ -278,7 +278,12 @@ impl Cluster {
         let wake = eventfd().unwrap();
         self.headship.keep_journal(&self.folder, b"", saved.last(), &self.controller, wake).unwrap();
         self.meet();
-        self.headship.decide(self.now, None, Event::HostLost { host: former }, &mut self.controller);
+        self.headship.decide(
+            self.now,
+            None,
+            Event::HostLost { host: former, why: "its process has ended".to_owned() },
+            &mut self.controller,
+        );
     }
 
     /// Runs to its end; the head is lost after so many writes, if at all.
@@ -360,7 +365,12 @@ fn a_host_that_was_let_in_is_known_to_the_next_head() {
     assert_eq!(cluster.headship.hosts(), [HostId(2), HostId(3)]);
     // And no number is given twice.
     assert_eq!(cluster.headship.state.next, 5);
-    cluster.headship.decide(cluster.now, None, Event::HostLost { host: HostId(3) }, &mut cluster.controller);
+    cluster.headship.decide(
+        cluster.now,
+        None,
+        Event::HostLost { host: HostId(3), why: "its process has ended".to_owned() },
+        &mut cluster.controller,
+    );
     cluster.hosts.truncate(1);
     cluster.lose_head(Loss::Said);
     assert_eq!(cluster.headship.hosts(), [HostId(2)]);
