@@ -207,6 +207,8 @@ def test_two_hosts_that_cannot_hear_each_other_do_not_both_stay(cluster: Start) 
     with pytest.raises((ActorDiedError, ObjectLostError)):
         ray.get(three.total.remote(value), timeout=60)
     until_gone(2)
+    with pytest.raises(ActorDiedError, match="the link between it and another host is cut"):
+        ray.get(three.total.remote([]), timeout=60)
     # The one that has been there for longer.
     assert ray.get(two.add.remote(), timeout=60) == 1
     assert later._launched.process.wait(60) == 1
