@@ -6,6 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 
+DASHBOARD := .cache/ray-dashboard
+
 CARGO     := cargo
 MANIFEST  := rust/Cargo.toml
 RUST_SRC  := $(shell find rust -path rust/target -prune -o -path rust/fuzz -prune -o \
@@ -46,10 +48,11 @@ $(STAMPS)/env: pyproject.toml | $(STAMPS)/venv
 	@cp $(STAMPS)/requirements.txt $@
 
 # What Ray's job server needs: beside the environment, not in it (see pyproject.toml).
-$(STAMPS)/dashboard: $(STAMPS)/env
+$(DASHBOARD)/stamp: $(STAMPS)/env
 	@echo "== what Ray's job server needs"
-	@$(BIN)/python -c "$$REQUIREMENTS" dashboard > $(STAMPS)/dashboard.txt
-	@$(BIN)/python -m pip install --quiet --target .cache/ray-dashboard -r $(STAMPS)/dashboard.txt \
+	@mkdir -p $(DASHBOARD)
+	@$(BIN)/python -c "$$REQUIREMENTS" dashboard | grep -vxFf $(STAMPS)/env > $(DASHBOARD)/requirements.txt
+	@$(BIN)/python -m pip install --quiet --upgrade --target $(DASHBOARD) -r $(DASHBOARD)/requirements.txt \
 	  || echo "   cannot be installed: jobs are not compared"
 	@touch $@
 
@@ -79,7 +82,7 @@ build: $(STAMPS)/native ## Build the extension, optimized, into the virtual envi
 demo: build ## Run one real Ray program on Ray and on raymesh and compare them
 	@$(BIN)/python examples/digits/run_demo.py $(ARGS)
 
-test: build $(STAMPS)/dashboard ## Run the Rust tests, the unit tests and the side-by-side suite
+test: build $(DASHBOARD)/stamp ## Run the Rust tests, the unit tests and the side-by-side suite
 	$(CARGO) test --manifest-path $(MANIFEST) --workspace --quiet
 	$(BIN)/python -m pytest $(ARGS)
 
@@ -92,7 +95,7 @@ bench: build $(STAMPS)/others ## Measure raymesh beside Ray, 25 minutes; writes 
 scale: ## Measure what the controller costs on up to 10,000 hosts, played in one process; draws docs/images/scale.svg
 	$(CARGO) run --manifest-path $(MANIFEST) --release --quiet -p raymesh-sim --bin scale -- --svg docs/images/scale.svg $(ARGS)
 
-compare: build $(STAMPS)/dashboard ## Print per feature whether raymesh answers as Ray does
+compare: build $(DASHBOARD)/stamp ## Print per feature whether raymesh answers as Ray does
 	@$(BIN)/python -m compat_tests.harness.compare $(ARGS)
 
 lint: build ## Check formatting, lints and types of Rust and Python

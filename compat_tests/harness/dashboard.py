@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "ray-dashboard"
-"""`make test` and `make compare` fill it."""
+"""`make test` and `make compare` fill it; `make clean` removes it."""
 
 
 def use() -> None:
