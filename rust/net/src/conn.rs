@@ -27,7 +27,8 @@ pub struct Conn {
     /// What has arrived, decrypted.
     arrived: Vec<u8>,
     first: Vec<u8>,
-    /// The other end will say nothing more.
+    /// The other end will say nothing more: the system has said so, and all was read.
+    ending: bool,
     ended: bool,
 }
 
@@ -60,6 +61,7 @@ impl Conn {
             done: 0,
             arrived: Vec::new(),
             first: Vec::new(),
+            ending: false,
             ended: false,
         }
     }
@@ -149,7 +151,15 @@ impl Conn {
         Ok(())
     }
 
+    /// The poll has reported the end of what arrives, or an error: what there is to read ends with it.
+    pub const fn will_end(&mut self) {
+        self.ending = true;
+    }
+
     /// Takes in what has arrived, by way of `scratch`; true if there may be more.
+    ///
+    /// A read that does not fill `scratch` has emptied the socket (epoll(7), on edges): the next arrival is
+    /// reported again, and so is the end, unless it was reported already.
     ///
     /// # Errors
     /// When the connection has failed. Its regular end is [`Self::has_ended`].
@@ -171,6 +181,9 @@ impl Conn {
             match &mut self.tls {
                 None => self.arrived.extend_from_slice(bytes),
                 Some(tls) => decrypt(tls, bytes, &self.first, &mut self.arrived)?,
+            }
+            if count < scratch.len() && !self.ending {
+                return Ok(false);
             }
             if self.arrived.len() >= ROOM {
                 return Ok(true);

@@ -1,6 +1,8 @@
 //! All links of one host, in one loop.
 //!
-//! [`Hub::poll`] waits for sockets and for time; what it has to tell comes out as [`Event`]s. Nothing here blocks but that wait, and no thread is started.
+//! [`Hub::wait`] waits for sockets and for time, and [`Hub::tend`] does what is to be done then; what it has to
+//! tell comes out as [`Event`]s. Nothing here blocks but that wait, and no thread is started. Whoever has to wait
+//! for other things too adds them to [`Hub::fd`], so that one system call waits for all.
 //!
 //! - [`link`]: what is known of each other host. [`entry`]: each connection, from its first byte.
 //! - [`connect`]: connections that begin and end. [`traffic`]: bytes that arrive and leave.
@@ -130,6 +132,8 @@ pub enum Event {
     },
 }
 
+/// The keys of what the hub waits for on behalf of others.
+pub const FOREIGN: u64 = 1 << 63;
 const LISTENER: Key = Key(0);
 const FIRST_CONN: usize = 1;
 /// Connections that have not proved anything yet; the oldest one makes room.
@@ -354,22 +358,46 @@ impl Hub {
     /// # Errors
     /// When the system's poll fails.
     pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let result = self.wait(timeout, |_| ());
         // What has arrived comes before what the time says: if this host stood still itself, the others did not.
+        self.tend(events);
+        result
+    }
+
+    /// Sends what there is to send, and waits. Tells the keys of what has come that was added to [`Self::fd`]; of
+    /// the hub's own, [`Self::tend`] is to be called.
+    ///
+    /// # Errors
+    /// When the system's poll fails.
+    pub fn wait(&mut self, timeout: Option<Duration>, mut foreign: impl FnMut(u64)) -> io::Result<()> {
         self.flush();
         let timeout = timeout.into_iter().chain(self.patience()).min();
-        let mut polled = std::mem::replace(&mut self.polled, Events::with_capacity(0));
-        let result = match self.poll.poll(&mut polled, timeout) {
+        let result = match self.poll.poll(&mut self.polled, timeout) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             result => result,
         };
+        let keys = self.polled.iter().map(|event| event.token().0 as u64);
+        keys.filter(|key| key & FOREIGN != 0).for_each(&mut foreign);
+        result
+    }
+
+    /// Takes in what has come, and does what it is time for. Appends what there is to tell.
+    pub fn tend(&mut self, events: &mut Vec<Event>) {
+        let mut polled = std::mem::replace(&mut self.polled, Events::with_capacity(0));
         for conn in std::mem::take(&mut self.unread) {
             self.readable(conn, events);
         }
         for event in &polled {
             match event.token() {
                 LISTENER => self.accept(events),
+                Key(key) if key as u64 & FOREIGN != 0 => {}
                 Key(key) => {
                     let conn = ConnId(key);
+                    if (event.is_read_closed() || event.is_error())
+                        && let Some(entry) = self.entries.get_mut(&conn)
+                    {
+                        entry.conn.will_end();
+                    }
                     if event.is_writable() {
                         self.writable(conn, events);
                     }
@@ -379,18 +407,18 @@ impl Hub {
                 }
             }
         }
+        polled.clear();
         self.polled = polled;
         self.look(events);
-        result
     }
 
-    /// Readable when [`Self::poll`] would have something to do: for whoever waits for several things.
+    /// An epoll. It may be given other things to watch, under keys that have [`FOREIGN`].
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
 
-    /// How long [`Self::poll`] may be left alone if [`Self::fd`] does not become readable.
+    /// How long [`Self::wait`] waits if nothing comes.
     #[must_use]
     pub fn patience(&self) -> Option<Duration> {
         if !self.unread.is_empty() || !self.unsent.is_empty() {

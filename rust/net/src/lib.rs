@@ -34,7 +34,7 @@ pub mod token;
 
 pub use ask::{Target, ask};
 pub use error::{JoinError, LinkError};
-pub use hub::{Event, Hub, HubConfig};
+pub use hub::{Event, FOREIGN, Hub, HubConfig};
 pub use join::JoinString;
 pub use lane::{Body, Hangup, Header, Lane};
 pub use peer::Timing;

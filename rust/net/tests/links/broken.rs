@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use raymesh_net::{Event, LinkError};
+use raymesh_net::{Event, HubConfig, LinkError, Timing};
 
-use crate::support::{Host, SILENCE, Wire, config, host, run_for, until};
+use crate::support::{Host, PATIENCE, SILENCE, Wire, config, host, introduce, run_for, until};
 
 /// Two hosts, the second of which dials by a wire.
 fn pair() -> (Host, Host, Wire) {
@@ -128,7 +128,7 @@ fn a_host_that_is_not_known_yet_is_let_in_when_it_is() {
 fn a_host_that_is_killed_is_dead_long_before_its_silence() {
     for victim in [0, 1] {
         let (mut a, mut b) = (Host::new(1), Host::new(2));
-        crate::support::introduce(&mut a, &mut b);
+        introduce(&mut a, &mut b);
         b.send(host(1), b"first");
         until(&mut [&mut a, &mut b], "first", |hosts| hosts[0].messages().len() == 1);
         let (mut left, killed) = if victim == 0 { (b, a) } else { (a, b) };
@@ -136,6 +136,26 @@ fn a_host_that_is_killed_is_dead_long_before_its_silence() {
         until(&mut [&mut left], "dead", |hosts| {
             hosts[0].has(|event| matches!(event, Event::Dead { silent_for, .. } if silent_for.is_zero()))
         });
+    }
+}
+
+/// The poll tells of the bytes and of the end at once, and of nothing later.
+#[test]
+fn the_end_is_seen_that_came_with_the_last_words() {
+    for encrypted in [false, true] {
+        let never = Timing::for_silence(PATIENCE.as_nanos() as u64 * 100);
+        let (mut a, mut b) = (
+            Host::with(HubConfig { timing: never, ..config(1, encrypted) }),
+            Host::with(HubConfig { timing: never, ..config(2, encrypted) }),
+        );
+        introduce(&mut a, &mut b);
+        b.send(host(1), b"first");
+        until(&mut [&mut a, &mut b], "first", |hosts| hosts[0].messages().len() == 1);
+        b.send(host(1), b"last");
+        b.hub.flush();
+        drop(b);
+        until(&mut [&mut a], "down", |hosts| hosts[0].has(|event| matches!(event, Event::Down { .. })));
+        assert_eq!(a.messages(), [b"first".as_slice(), b"last"]);
     }
 }
 

@@ -96,7 +96,7 @@ fn lead(config: &Head, wake: &OwnedFd) -> Result<Place, StartError> {
         let wake = wake.try_clone().map_err(StartError::system("an eventfd"))?;
         headship.keep_journal(directory, &about, last, &controller, wake)?;
     }
-    let mut links = Links::new(hub, me, Some(headship))?;
+    let mut links = Links::new(hub, me, Some(headship));
     (links.secret, links.former) = (Some(secret), former);
     Ok(Place { host: me, links: Some(links), controller, now })
 }
@@ -119,7 +119,7 @@ fn join(member: &Member) -> Result<Place, StartError> {
     }
     // The head hears of this host from now on, or it is dead.
     hub.want(answer.head);
-    let links = Some(Links::new(hub, answer.head, None)?);
+    let links = Some(Links::new(hub, answer.head, None));
     Ok(Place { host: answer.host, links, controller: Controller::new(), now: 0 })
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +10,7 @@ use raymesh_net::{Event, Hub};
 use raymesh_wire::between::{Between, Neighbour, Printed, Up};
 use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode};
 
+use super::OutputLine;
 use super::barriers::{Barriers, Word};
 use super::config::Secret;
 use super::headship::Headship;
@@ -18,14 +18,11 @@ use super::line::Line;
 use super::lines::Absence;
 use super::news::News;
 use super::run::{Runner, Todo};
-use super::{OutputLine, StartError};
 
 /// What the agent knows of the others.
 #[derive(Debug)]
 pub struct Links {
     pub(super) hub: Hub,
-    /// The hub's, for the agent's own poll.
-    fd: OwnedFd,
     pub(super) head: HostId,
     /// Of the head, and how long it is waited for.
     pub(super) patience: Duration,
@@ -45,12 +42,10 @@ pub struct Links {
 
 impl Links {
     /// `headship`: of the head itself.
-    pub fn new(hub: Hub, head: HostId, headship: Option<Headship>) -> Result<Self, StartError> {
-        let fd = raymesh_sys::fd::from_inherited(hub.fd()).map_err(StartError::system("an epoll"))?;
-        Ok(Self {
+    pub fn new(hub: Hub, head: HostId, headship: Option<Headship>) -> Self {
+        Self {
             patience: hub.patience_with_head(),
             hub,
-            fd,
             head,
             absence: Absence::default(),
             headship,
@@ -60,11 +55,7 @@ impl Links {
             unreachable: BTreeMap::new(),
             news: News::default(),
             barriers: Barriers::default(),
-        })
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        }
     }
 
     pub const fn address(&self) -> SocketAddr {
@@ -81,16 +72,6 @@ impl Runner {
     /// Another host takes up less than is sent to it: nothing more is taken from the processes here.
     pub(super) fn is_congested(&self) -> bool {
         self.links.as_ref().is_some_and(|links| links.hub.is_congested())
-    }
-
-    pub(super) fn patience_of_links(&self) -> Option<Duration> {
-        self.links.as_ref()?.hub.patience()
-    }
-
-    pub(super) fn flush_links(&mut self) {
-        if let Some(links) = &mut self.links {
-            links.hub.flush();
-        }
     }
 
     /// Passes on a message to a process of another host. One that is gone is buried by its host's report.
@@ -110,8 +91,7 @@ impl Runner {
     pub(super) fn tend_links(&mut self) {
         let Some(links) = &mut self.links else { return };
         let mut events = Vec::new();
-        // An error of the poll itself shows in every turn: there is nothing to do about it.
-        let _ = links.hub.poll(Some(Duration::ZERO), &mut events);
+        links.hub.tend(&mut events);
         for event in events {
             self.take_in_link_event(event);
         }

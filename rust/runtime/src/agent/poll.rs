@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use raymesh_net::{FOREIGN, Hub};
 use raymesh_wire::ProcId;
 use rustix::event::{Timespec, epoll};
 
@@ -18,8 +19,6 @@ pub enum Source {
     Wake,
     /// Messages in the agent's mailbox.
     Mail,
-    /// Other hosts.
-    Links,
     /// Lanes for large objects.
     Bulk,
     /// A worker's standard output or error.
@@ -50,15 +49,28 @@ impl std::fmt::Debug for Poller {
 }
 
 impl Poller {
-    pub fn new() -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, sources: BTreeMap::new(), next: 1, events: Vec::with_capacity(256) })
+    /// One that waits for what the hub of links waits for, too.
+    pub fn new(hub: Option<&Hub>) -> io::Result<Self> {
+        let epoll = match hub {
+            Some(hub) => raymesh_sys::fd::from_inherited(hub.fd())?,
+            None => epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        };
+        Ok(Self { epoll, sources: BTreeMap::new(), next: FOREIGN, events: Vec::with_capacity(256) })
     }
 
     /// Watches `fd` for input or its end.
     pub fn add(&mut self, fd: impl AsFd, source: Source) -> io::Result<Token> {
+        self.watch(fd, source, epoll::EventFlags::IN)
+    }
+
+    /// Watches an eventfd. Each signal is told once: nobody has to read it.
+    pub fn add_bell(&mut self, fd: impl AsFd, source: Source) -> io::Result<Token> {
+        self.watch(fd, source, epoll::EventFlags::IN | epoll::EventFlags::ET)
+    }
+
+    fn watch(&mut self, fd: impl AsFd, source: Source, flags: epoll::EventFlags) -> io::Result<Token> {
         let token = self.next;
-        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?;
+        epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?;
         self.next += 1;
         self.sources.insert(token, source);
         Ok(token)
@@ -71,22 +83,27 @@ impl Poller {
         }
     }
 
-    /// Waits for something, at most `timeout`, and tells who it is.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Vec<(Source, Token)> {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        self.events.clear();
-        let into = rustix::buffer::spare_capacity(&mut self.events);
+    /// Waits for something, at most `timeout`, and tells who it is. The hub is to be tended then: it is the one
+    /// that this was made with.
+    pub fn wait(&mut self, hub: Option<&mut Hub>, timeout: Option<Duration>) -> Vec<(Source, Token)> {
+        let Self { epoll, sources, events, .. } = self;
+        let mut ready = Vec::new();
+        let mut add = |token| ready.extend(sources.get(&token).map(|source| (*source, token)));
         // The only error is an interruption by a signal: nothing to tell.
-        let _ = epoll::wait(&self.epoll, into, timeout.as_ref());
-        let mut ready: Vec<_> = self
-            .events
-            .iter()
-            .filter_map(|event| {
-                let token = event.data.u64();
-                Some((*self.sources.get(&token)?, token))
-            })
-            .collect();
+        let _ = match hub {
+            Some(hub) => hub.wait(timeout, add),
+            None => wait(epoll, events, timeout).map(|()| {
+                events.iter().for_each(|event| add(event.data.u64()));
+            }),
+        };
         ready.sort_unstable();
         ready
     }
+}
+
+fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    events.clear();
+    epoll::wait(epoll, rustix::buffer::spare_capacity(events), timeout.as_ref())?;
+    Ok(())
 }

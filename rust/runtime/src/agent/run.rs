@@ -118,14 +118,11 @@ impl Runner {
         }
         let endpoint = Endpoint::new(Arc::clone(&segment), me);
         endpoint.set_agent_eventfd(eventfd.try_clone().map_err(system("an eventfd"))?);
-        let mut poller = Poller::new().map_err(system("an epoll"))?;
-        poller.add(&*eventfd, Source::Mail).map_err(system("an epoll"))?;
+        let mut poller = Poller::new(links.as_ref().map(|links| &links.hub)).map_err(system("an epoll"))?;
+        poller.add_bell(&*eventfd, Source::Mail).map_err(system("an epoll"))?;
         poller.add(&*wake, Source::Wake).map_err(system("an epoll"))?;
         let bulk = Depot::new(Arc::clone(&segment)).map_err(system("an eventfd"))?;
         poller.add(bulk.bell(), Source::Bulk).map_err(system("an epoll"))?;
-        if let Some(links) = &links {
-            poller.add(links.fd(), Source::Links).map_err(system("an epoll"))?;
-        }
         let mut host_config = host::Config::new(host, config.host_name.clone(), config.resources.clone());
         host_config.labels.clone_from(&config.labels);
         host_config.store_capacity = segment.arena_len();
@@ -205,16 +202,15 @@ impl Runner {
         self.on_time();
         self.tend_nursery();
         self.settle();
-        self.flush_links();
         let now = self.clock.now();
         let next = self.next_deadline(now).into_iter().chain(deadline).min();
         let timeout = next.map(|at| Duration::from_nanos(at.saturating_sub(now)));
-        let timeout = timeout.into_iter().chain(self.patience_of_links()).min();
         // After this look, mail signals the eventfd.
         let has_mail = !self.is_congested() && self.endpoint.arm_eventfd();
         let warms = !self.stopping && self.memory.wants_warmth();
         let timeout = if has_mail || warms { Some(Duration::ZERO) } else { timeout };
-        let ready = self.poller.wait(timeout);
+        let hub = self.links.as_mut().map(|links| &mut links.hub);
+        let ready = self.poller.wait(hub, timeout);
         if warms && !has_mail && ready.is_empty() {
             self.warm_memory();
         }
@@ -229,9 +225,8 @@ impl Runner {
 
     fn listen(&mut self, source: Source, token: Token) {
         match source {
-            Source::Mail => {
-                eventfd_clear(&*self.eventfd);
-            }
+            // Drained in every turn.
+            Source::Mail => {}
             Source::Wake => {
                 eventfd_clear(&*self.wake);
                 self.do_what_is_due();
@@ -244,8 +239,6 @@ impl Runner {
                     }
                 }
             }
-            // Tended in every turn.
-            Source::Links => {}
             Source::Bulk => self.hear_bulk(),
             Source::Stream => self.read_stream(token),
             Source::Reports(key) => self.hear_zygote(key),
