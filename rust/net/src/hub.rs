@@ -162,6 +162,8 @@ pub struct Hub {
     unread: Vec<ConnId>,
     /// Links that have something to send.
     unsent: Vec<HostId>,
+    /// When the last wait ended: what had arrived by then is in `polled`.
+    polled_at: Nanos,
     /// When to look at the time-outs again.
     next_look: Nanos,
     began: Instant,
@@ -201,6 +203,7 @@ impl Hub {
             next_conn: FIRST_CONN,
             unread: Vec::new(),
             unsent: Vec::new(),
+            polled_at: 0,
             next_look: 0,
             began: Instant::now(),
             scratch: vec![0; SCRATCH],
@@ -359,7 +362,6 @@ impl Hub {
     /// When the system's poll fails.
     pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let result = self.wait(timeout, |_| ());
-        // What has arrived comes before what the time says: if this host stood still itself, the others did not.
         self.tend(events);
         result
     }
@@ -372,13 +374,15 @@ impl Hub {
     pub fn wait(&mut self, timeout: Option<Duration>, mut foreign: impl FnMut(u64)) -> io::Result<()> {
         self.flush();
         let timeout = timeout.into_iter().chain(self.patience()).min();
-        let result = match self.poll.poll(&mut self.polled, timeout) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            result => result,
-        };
+        match self.poll.poll(&mut self.polled, timeout) {
+            Ok(()) => self.polled_at = self.now(),
+            // As after SIGSTOP and SIGCONT: it has not looked.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        }
         let keys = self.polled.iter().map(|event| event.token().0 as u64);
         keys.filter(|key| key & FOREIGN != 0).for_each(&mut foreign);
-        result
+        Ok(())
     }
 
     /// Takes in what has come, and does what it is time for. Appends what there is to tell.
@@ -432,9 +436,10 @@ impl Hub {
         self.began.elapsed().as_nanos() as Nanos
     }
 
-    /// What the time has to say.
+    /// What the time has to say, as of the last wait: what has arrived since then is not known yet. If this host
+    /// stood still itself, the others did not.
     fn look(&mut self, events: &mut Vec<Event>) {
-        let now = self.now();
+        let now = self.polled_at;
         if now < self.next_look {
             return;
         }

@@ -165,6 +165,11 @@ fn a_host_that_stood_still_itself_hears_the_others_first() {
     // Nobody runs `a`; `b` goes on and says so, in what `a` has not read yet.
     run_for(&mut [&mut b], SILENCE * 2);
     run_for(&mut [&mut a, &mut b], SILENCE / 4);
+    // The same, in the middle of a turn.
+    a.hub.wait(Some(Duration::ZERO), |_| ()).unwrap();
+    run_for(&mut [&mut b], SILENCE * 2);
+    a.hub.tend(&mut a.events);
+    run_for(&mut [&mut a, &mut b], SILENCE / 4);
     assert!(!a.has(|event| matches!(event, Event::Dead { .. } | Event::Down { .. })), "{:?}", a.events);
     a.send(host(2), b"after");
     until(&mut [&mut a, &mut b], "after", |hosts| hosts[1].messages().len() == 1);
