@@ -7,7 +7,7 @@ use raymesh_wire::{
     Block, FromController, HostId, ObjectId, ProcId, Quantity, RequestId, ResourceSet, ToController, Value,
 };
 
-use crate::world::{Stored, World};
+use crate::world::{BLOCK, Stored, World};
 
 impl World {
     /// Nothing but CPU may be used twice on a host, whatever messages are on their way.
@@ -69,7 +69,7 @@ impl World {
     /// The agent frees the memory of a dead process.
     pub fn sweep(&mut self, dead: ProcId, except: &[Block]) {
         let of = |((home, offset), stored): (&(ProcId, u64), &Stored)| {
-            let block = Block { home: *home, offset: *offset, len: 1 };
+            let block = Block { home: *home, offset: *offset, len: BLOCK };
             (*home == dead && !stored.freed && !except.contains(&block)).then_some(block)
         };
         let blocks: Vec<_> = self.blocks.iter().filter_map(of).collect();

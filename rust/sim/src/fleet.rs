@@ -114,6 +114,7 @@ impl Fleet {
                 backlog,
                 env: Environment::default(),
                 wish,
+                near: None,
             },
         );
     }

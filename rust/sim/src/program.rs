@@ -15,7 +15,7 @@ use raymesh_wire::{
 use crate::definitions::Loading;
 use crate::payload::{arguments, encode_refs, word};
 use crate::rng::Rng;
-use crate::world::{Happening, MICRO, MILLI, Stored, World};
+use crate::world::{BLOCK, Happening, MICRO, MILLI, Stored, World};
 
 /// A reference in user code: one hold of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ impl World {
     ) -> Value {
         if rng.one_in(3) {
             self.next_block += 1;
-            let block = Block { home: id, offset: self.next_block, len: 1 };
+            let block = Block { home: id, offset: self.next_block, len: BLOCK };
             let stored = Stored { object, refs: refs.to_vec(), freed: false, lost: false };
             self.blocks.insert((id, block.offset), stored);
             Value::Stored(block)

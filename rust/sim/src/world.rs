@@ -62,6 +62,9 @@ pub enum Happening {
     Wire(Wire),
 }
 
+/// The length of all stored values: tasks rather go where such an argument lies.
+pub const BLOCK: u64 = 200 << 10;
+
 /// What the memory behind a stored value holds.
 #[derive(Clone, Debug)]
 pub struct Stored {

@@ -21,6 +21,8 @@ pub enum ToController {
         backlog: u32,
         env: Environment,
         wish: Wish,
+        /// Rather there, whatever its load: most of the bytes of the tasks' arguments lie there.
+        near: Option<HostId>,
     },
     /// The caller is done with a worker, or its worker died.
     ReturnLease {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use raymesh_wire::{Environment, JobId};
+use raymesh_wire::{Environment, HostId, JobId};
 use serde::{Deserialize, Serialize};
 
 use super::queue::{ClassId, Waiter};
@@ -11,6 +11,8 @@ use super::queue::{ClassId, Waiter};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Demand {
     pub class: ClassId,
+    /// Rather there: its tasks' arguments lie there.
+    pub near: Option<HostId>,
     pub job: JobId,
     pub env: Environment,
     /// Leases still to be granted.
@@ -26,7 +28,8 @@ pub(super) struct Demand {
 
 impl Demand {
     pub fn new(class: ClassId, job: JobId, env: Environment) -> Self {
-        Self { class, job, env, unserved: 0, binding: 0, leases: 0, turn: None, notice: Notice::default() }
+        let notice = Notice::default();
+        Self { class, near: None, job, env, unserved: 0, binding: 0, leases: 0, turn: None, notice }
     }
 }
 

@@ -234,6 +234,12 @@ impl Hosts {
         }
     }
 
+    /// Whether `shape` may go to a host because its arguments lie there. What needs no GPU keeps away from hosts
+    /// with GPUs all the same, if there are others.
+    pub fn may_come_near(&self, id: HostId, shape: &Shape) -> bool {
+        shape.gpu > 0 || self.plain.is_empty() || self.is_plain(id)
+    }
+
     fn best(
         &self,
         order: &BTreeSet<(u64, HostId)>,

@@ -39,7 +39,7 @@ impl Controller {
         from: ProcId,
         key: u32,
         (job, env): (JobId, Environment),
-        (resources, wish): (&ResourceSet, &Wish),
+        (resources, wish, near): (&ResourceSet, &Wish, Option<HostId>),
         backlog: u32,
         effects: &mut Effects,
     ) {
@@ -48,12 +48,13 @@ impl Controller {
         proc.job.get_or_insert(job);
         let demand = proc.demands.entry(key).or_insert_with(|| Demand::new(class, job, env));
         let waiter = Waiter::Task(from, key);
-        if demand.class != class
+        if (demand.class, demand.near) != (class, near)
             && let Some(turn) = demand.turn.take()
         {
             self.queue.remove(demand.class, turn, waiter);
         }
         demand.class = class;
+        demand.near = near;
         demand.job = job;
         demand.unserved = backlog.saturating_sub(demand.binding);
         self.requeue(from, key, false);
@@ -68,7 +69,7 @@ impl Controller {
         let Some(proc) = self.procs.get_mut(from) else { return };
         let Some(demand) = proc.demands.get_mut(&key) else { return };
         let waiter = Waiter::Task(from, key);
-        let (class, waits) = (demand.class, demand.unserved > 0);
+        let (class, near, waits) = (demand.class, demand.near, demand.unserved > 0);
         if (served || !waits)
             && let Some(turn) = demand.turn.take()
         {
@@ -76,7 +77,7 @@ impl Controller {
             demand.notice.stop(waiter, &mut self.notices);
         }
         if waits && demand.turn.is_none() {
-            demand.turn = Some(self.queue.push(class, waiter));
+            demand.turn = Some(self.queue.push(class, waiter, near));
             demand.notice.start(self.now, waiter, &mut self.notices);
         }
         if !waits && demand.leases == 0 {

@@ -99,7 +99,7 @@ impl Controller {
         let waiter = Waiter::Actor(id);
         actor.phase = Phase::Waiting;
         actor.pid = 0;
-        actor.turn = Some(self.queue.push(actor.class, waiter));
+        actor.turn = Some(self.queue.push(actor.class, waiter, None));
         actor.notice.start(self.now, waiter, &mut self.notices);
         self.reclaim.dirty = true;
         self.hurry(id.creator);

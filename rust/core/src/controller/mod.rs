@@ -202,8 +202,8 @@ impl Controller {
             Some(_) => {}
         }
         match message {
-            ToController::Demand { key, job, resources, backlog, env, wish } => {
-                self.demand(from, key, (job, env), (&resources, &wish), backlog, effects);
+            ToController::Demand { key, job, resources, backlog, env, wish, near } => {
+                self.demand(from, key, (job, env), (&resources, &wish, near), backlog, effects);
             }
             ToController::ReturnLease { lease } => self.return_lease(from, lease, effects),
             ToController::Blocked => self.blocked(from, true),

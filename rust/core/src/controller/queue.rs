@@ -19,6 +19,10 @@ pub(super) enum Waiter {
     Actor(ActorId),
 }
 
+/// How often in a row the first of a class may be passed over by those that would rather be where something
+/// is free. Each time it is served again or passed over less than so often: nobody waits for ever.
+const PASSES: u32 = 8;
+
 /// Index of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct ClassId(u32);
@@ -37,6 +41,10 @@ pub(super) struct Class {
     pub spread_at: HostId,
     /// In order of turns.
     pub waiting: BTreeSet<(u64, Waiter)>,
+    /// Of those that wait: who would rather be on which host, by its turn.
+    near: BTreeSet<(HostId, u64)>,
+    /// How often in a row others of the class were served before the first of it.
+    passed: u32,
     /// Hosts that could ever hold it.
     pub feasible: u32,
     /// When a waiter of it was last granted something, or the first began to wait.
@@ -56,6 +64,20 @@ impl Class {
     /// The bundles that it may be placed in, if it is to be placed in a group.
     pub fn group(&self) -> Option<InGroup> {
         self.wish.as_ref()?.group()
+    }
+
+    /// Whom to serve with what is free on `host`: the first, unless another one would rather be there than
+    /// anywhere and the first was not passed over too often.
+    pub fn first_for(&self, host: HostId) -> Option<Waiter> {
+        let first = self.waiting.first()?;
+        if self.passed < PASSES
+            && let Some((_, turn)) = self.near.range((host, 0)..=(host, u64::MAX)).next()
+            && let Some((_, waiter)) =
+                self.waiting.range((*turn, Waiter::Task(ProcId::default(), 0))..).next()
+        {
+            return Some(*waiter);
+        }
+        Some(first.1)
     }
 }
 
@@ -81,6 +103,8 @@ pub(super) struct Queue {
     ready: BTreeSet<(u64, ClassId)>,
     /// Classes with waiters that fit nowhere at present.
     stuck: BTreeSet<ClassId>,
+    /// Where those that wait would rather be, by turn.
+    near: BTreeMap<u64, HostId>,
     turn: u64,
 }
 
@@ -100,6 +124,8 @@ impl Queue {
             wish,
             spread_at: HostId::default(),
             waiting: BTreeSet::new(),
+            near: BTreeSet::new(),
+            passed: 0,
             feasible,
             served_at: 0,
             reservation: None,
@@ -165,15 +191,22 @@ impl Queue {
         self.vacant.push(id);
     }
 
-    /// Lets `waiter` wait behind all others; its turn.
-    pub fn push(&mut self, id: ClassId, waiter: Waiter) -> u64 {
+    /// Lets `waiter` wait behind all others; its turn. `near`: it would rather be there.
+    pub fn push(&mut self, id: ClassId, waiter: Waiter, near: Option<HostId>) -> u64 {
         self.turn += 1;
         let turn = self.turn;
+        if let Some(host) = near {
+            self.near.insert(turn, host);
+            self.get_mut(id).near.insert((host, turn));
+        }
         self.update(id, |waiting| waiting.insert((turn, waiter)));
         turn
     }
 
     pub fn remove(&mut self, id: ClassId, turn: u64, waiter: Waiter) {
+        if let Some(host) = self.near.remove(&turn) {
+            self.get_mut(id).near.remove(&(host, turn));
+        }
         self.update(id, |waiting| waiting.remove(&(turn, waiter)));
     }
 
@@ -207,6 +240,13 @@ impl Queue {
         let (_, id) = self.ready.first()?;
         let (turn, waiter) = self.get(*id).waiting.first()?;
         Some((*id, *turn, *waiter))
+    }
+
+    /// A waiter of the class is about to be served.
+    pub fn serve(&mut self, id: ClassId, waiter: Waiter) {
+        let class = self.get_mut(id);
+        let first = class.waiting.first().is_some_and(|first| first.1 == waiter);
+        class.passed = if first { 0 } else { class.passed + 1 };
     }
 
     /// Sets the class aside: it fits nowhere.

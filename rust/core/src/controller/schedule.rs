@@ -37,6 +37,7 @@ impl Controller {
 
     fn grant(&mut self, class: ClassId, waiter: Waiter, spot: Spot, effects: &mut Effects) {
         self.queue.get_mut(class).spread_at = spot.host;
+        self.queue.serve(class, waiter);
         match waiter {
             Waiter::Task(caller, key) => self.grant_lease(spot, caller, key, effects),
             Waiter::Actor(actor) => self.place_actor(spot, actor, effects),
@@ -49,7 +50,7 @@ impl Controller {
         let turn = |class: &ClassId| self.queue.get(*class).waiting.first().map(|first| first.0);
         let fits = self.queue.stuck().iter().filter_map(|class| {
             if let Some(spot) = self.fits(host, *class, false) {
-                return Some((turn(class)?, *class, self.queue.get(*class).waiting.first()?.1, spot));
+                return Some((turn(class)?, *class, self.queue.get(*class).first_for(host)?, spot));
             }
             let spot = self.fits(host, *class, true).filter(|_| self.reservations > 0)?;
             Some((turn(class)?, *class, self.urgent(*class)?, spot))
@@ -61,11 +62,14 @@ impl Controller {
         if self.queue.get(class).feasible == 0 {
             return None;
         }
-        let prefer = match waiter {
-            Waiter::Task(caller, _) => caller.host(),
-            Waiter::Actor(actor) => actor.creator.host(),
+        let (prefer, near) = match waiter {
+            Waiter::Task(caller, key) => {
+                let demand = self.procs.get(caller).and_then(|proc| proc.demands.get(&key));
+                (caller.host(), demand.and_then(|demand| demand.near))
+            }
+            Waiter::Actor(actor) => (actor.creator.host(), None),
         };
-        self.find_spot(class, prefer, urgent)
+        self.find_spot(class, (prefer, near), urgent)
     }
 
     fn pick_urgent(&self, class: ClassId) -> Option<(Waiter, Spot)> {

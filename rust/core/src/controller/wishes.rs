@@ -56,10 +56,21 @@ impl Controller {
         (state.could_fit(need) && !(affinity.soft && state.draining.is_some())).then_some(host)
     }
 
-    /// A place for the class now; `urgent`: also with what is kept free for another.
-    pub(super) fn find_spot(&self, class: ClassId, prefer: HostId, urgent: bool) -> Option<Spot> {
+    /// A place for the class now; `urgent`: also with what is kept free for another. On `near` whatever its load,
+    /// else on `prefer` among equals.
+    pub(super) fn find_spot(
+        &self,
+        class: ClassId,
+        (prefer, near): (HostId, Option<HostId>),
+        urgent: bool,
+    ) -> Option<Spot> {
         let state = self.queue.get(class);
         let need = self.shapes.get(state.need);
+        if let Some(near) = near.filter(|near| self.hosts.may_come_near(*near, need))
+            && let Some(spot) = self.fits(near, class, urgent)
+        {
+            return Some(spot);
+        }
         let fits = |id| self.fits(id, class, urgent).is_some();
         let Some(wish) = &state.wish else {
             return self.hosts.pick(need, prefer, |id, _| fits(id)).map(Spot::on);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 use raymesh_wire::{
-    CallTarget, Environment, ErrorKind, ErrorValue, JobId, LeaseId, Message, ProcId, ResourceSet, TaskId,
-    ToController, Value, Wish, placement::Strategy,
+    CallTarget, Environment, ErrorKind, ErrorValue, HostId, JobId, LeaseId, Message, ProcId, ResourceSet,
+    TaskId, ToController, Value, Wish, placement::Strategy,
 };
 
 use super::{Effect, Nanos, Process};
@@ -22,11 +22,14 @@ const PIPELINE_US: u32 = 2_000;
 const PIPELINE_MAX: u32 = 64;
 
 #[derive(Debug)]
-struct Shape {
+pub(super) struct Shape {
+    /// Rather there, and the shape of such tasks without that ([`super::nearness`]).
+    pub(super) near: Option<HostId>,
+    pub(super) base: u32,
     resources: ResourceSet,
     job: JobId,
     env: Environment,
-    wish: Wish,
+    pub(super) wish: Wish,
     /// Nothing of it will ever run: its placement group was removed.
     doomed: Option<ErrorValue>,
     queue: VecDeque<u64>,
@@ -57,13 +60,36 @@ pub(super) struct Lease {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    shapes: Vec<Shape>,
+    pub(super) shapes: Vec<Shape>,
+    pub(super) by_place: HashMap<(u32, HostId), u32>,
     by_demand: HashMap<(JobId, Environment, ResourceSet, Wish), u32>,
     pub(super) all: HashMap<LeaseId, Lease>,
     /// Leases without work, oldest first (entries may be stale).
     idle: VecDeque<(Nanos, LeaseId)>,
+    /// Tasks of ours have run on this host.
+    pub(super) here: bool,
     /// When to look after calls that are behind others.
     pub(super) look_at: Option<Nanos>,
+}
+
+impl Shape {
+    /// The same, for tasks that would rather be on `host`.
+    pub(super) fn near(&self, host: HostId) -> Self {
+        Self {
+            near: Some(host),
+            base: self.base,
+            resources: self.resources.clone(),
+            job: self.job,
+            env: self.env.clone(),
+            wish: self.wish.clone(),
+            doomed: self.doomed.clone(),
+            queue: VecDeque::new(),
+            leases: Vec::new(),
+            demanded: 0,
+            exec_us: self.exec_us,
+            unplaceable: None,
+        }
+    }
 }
 
 impl Leases {
@@ -143,6 +169,8 @@ impl Process {
         let key = self.leases.shapes.len() as u32;
         self.leases.by_demand.insert(demand, key);
         self.leases.shapes.push(Shape {
+            near: None,
+            base: key,
             resources: resources.clone(),
             job,
             env: env.clone(),
@@ -166,8 +194,12 @@ impl Process {
         self.shape(job, &env, &resources, &wish)
     }
 
-    pub(super) fn enqueue(&mut self, seq: u64, shape: u32) {
+    /// Queues a call whose arguments all have values. Answers its shape: that of `shape` which is for where they
+    /// lie.
+    pub(super) fn enqueue(&mut self, seq: u64, shape: u32) -> u32 {
+        let shape = self.shape_near(seq, shape);
         self.leases.shapes[shape as usize].queue.push_back(seq);
+        shape
     }
 
     /// Nothing of the shape can be placed: what waits fails.
@@ -260,7 +292,8 @@ impl Process {
             shape.unplaceable = None;
         }
         let (resources, env, wish) = (shape.resources.clone(), shape.env.clone(), shape.wish.clone());
-        let message = ToController::Demand { key, job: shape.job, resources, backlog, env, wish };
+        let (job, near) = (shape.job, shape.near);
+        let message = ToController::Demand { key, job, resources, backlog, env, wish, near };
         self.tell_controller(message, fx);
     }
 
@@ -330,6 +363,7 @@ impl Process {
         }
         shape.leases.push(id);
         self.lineage.note_worker_on(worker.host(), self.me.host());
+        self.leases.here |= worker.host() == self.me.host();
         let lease = Lease {
             shape: key,
             worker,

@@ -76,7 +76,7 @@ pub(super) struct Lineage {
     bytes: u64,
     limit: u64,
     /// Tasks run on other hosts.
-    far: bool,
+    pub(super) far: bool,
     lost: HashMap<HostId, String>,
     /// Blocks that readers could not reach, of objects that were made again since. Should their hosts live after
     /// all (then the readers' do not), they are freed with the object.
@@ -447,7 +447,7 @@ impl Process {
         match route {
             Route::Shape(shape) => {
                 if self.tasks.submitted.get(&seq).is_some_and(|record| record.missing == 0) {
-                    self.enqueue(seq, shape);
+                    let shape = self.enqueue(seq, shape);
                     self.dispatch(self.now, shape, fx);
                 }
             }

@@ -9,6 +9,7 @@
 //! - [`estates`]: what the dead leave behind.
 //! - [`tasks`]: tasks wait for their arguments, then for the reply; retries.
 //! - [`leases`]: workers for tasks, what is sent to them, and what is taken back.
+//! - [`nearness`]: tasks go where their arguments lie.
 //! - [`lineage`]: results that can be made again.
 //! - [`late`]: what is sent ahead is taken back when its worker does not get to it.
 //! - [`crashes`]: what a worker's death means for the tasks that were sent to it.
@@ -53,6 +54,7 @@ mod holds;
 mod late;
 mod leases;
 mod lineage;
+mod nearness;
 mod objects;
 mod places;
 mod tasks;

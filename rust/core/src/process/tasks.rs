@@ -108,7 +108,7 @@ impl Process {
             fx,
         );
         if self.tasks.submitted.get(&task.seq).is_some_and(|record| record.missing == 0) {
-            self.enqueue(task.seq, shape);
+            let shape = self.enqueue(task.seq, shape);
             self.dispatch(now, shape, fx);
         }
         self.settle(fx);
@@ -198,7 +198,7 @@ impl Process {
         }
         match route {
             Route::Shape(shape) => {
-                self.enqueue(seq, shape);
+                let shape = self.enqueue(seq, shape);
                 self.dispatch(0, shape, fx);
             }
             Route::Actor(actor) => self.flush_actor(actor, fx),

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use raymesh_core::controller;
 use raymesh_core::host;
-use raymesh_wire::control::{FromAgent, ToAgent};
+use raymesh_wire::control::{FromAgent, ToAgent, ToHost};
 use raymesh_wire::{FromController, HostId, Message, ProcId, ToController, decode, encode, envelope};
 
 use super::barriers::Word;
 use super::run::{Runner, Todo};
 use crate::clock::thread_ran;
+use crate::process::far_arguments_of;
 
 /// So long without the processor, and it is needed by others.
 const CROWDED: u64 = 200_000;
@@ -102,6 +103,13 @@ impl Runner {
             match todo {
                 Todo::Controller { event, via } => self.decide(now, event, via),
                 Todo::Host(event) => {
+                    if let host::Event::FromController(ToHost::StartActor { spec, .. }) = &event {
+                        // On their way while the worker is found and takes up the class.
+                        let places = far_arguments_of(spec, self.segment.host());
+                        if !places.is_empty() {
+                            self.prefetch(places);
+                        }
+                    }
                     let mut effects = Vec::new();
                     self.host.handle(now, event, &mut effects);
                     self.carry_out_host(effects);

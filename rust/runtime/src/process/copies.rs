@@ -4,7 +4,7 @@
 //! the core says when that is (`Effect::Unneeded`).
 
 use foldhash::HashMap;
-use raymesh_wire::control::{NoCopy, ToAgent};
+use raymesh_wire::control::{ActorSpec, NoCopy, ToAgent};
 use raymesh_wire::{Block, Call, HostId, Message, ObjectId, Place, RequestId, Value};
 
 use super::requests::RequestError;
@@ -91,10 +91,19 @@ impl Copies {
 
 /// Large arguments of a call that do not lie on the host where it will run.
 pub(super) fn far_arguments(call: &Call, host: HostId) -> Vec<Place> {
+    far(call.args_object, &call.args, &call.deps, host)
+}
+
+/// Large arguments of a constructor that do not lie on the host where it will run.
+pub(crate) fn far_arguments_of(spec: &ActorSpec, host: HostId) -> Vec<Place> {
+    far(spec.args_object, &spec.args, &spec.deps, host)
+}
+
+fn far(own: Option<ObjectId>, args: &Value, deps: &[(ObjectId, Value)], host: HostId) -> Vec<Place> {
     let place = |object: ObjectId, value: &Value| value.block().map(|block| Place { object, block });
-    let args = call.args_object.and_then(|object| place(object, &call.args));
-    let deps = call.deps.iter().filter_map(|(object, value)| place(*object, value));
-    args.into_iter().chain(deps).filter(|place| place.block.host() != host).collect()
+    let own = own.and_then(|object| place(object, args));
+    let deps = deps.iter().filter_map(|(object, value)| place(*object, value));
+    own.into_iter().chain(deps).filter(|place| place.block.host() != host).collect()
 }
 
 impl Proc {

@@ -36,6 +36,7 @@ use raymesh_wire::{
 
 use crate::clock::Clock;
 
+pub(crate) use copies::far_arguments_of;
 pub use requests::RequestError;
 pub use store::StoreError;
 pub use wait::{Waited, Waiting};

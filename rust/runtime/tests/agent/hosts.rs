@@ -60,6 +60,7 @@ fn lease_at(driver: &mut Driver, resource: &str) -> ProcId {
         backlog,
         env: raymesh_wire::Environment::default(),
         wish: raymesh_wire::Wish::default(),
+        near: None,
     };
     driver.tell_controller(demand(1));
     let worker = driver.expect("a lease", |_, message| match message {

@@ -78,6 +78,7 @@ fn a_zygote_that_cannot_import_raymesh_says_so_and_the_end_is_orderly() {
         backlog: 1,
         env: raymesh_wire::Environment::default(),
         wish: raymesh_wire::Wish::default(),
+        near: None,
     });
     driver.expect_line("the error", |line| line.text.contains("No module named 'raymesh"));
     driver.stop();

@@ -105,6 +105,7 @@ impl Driver {
             backlog: 1,
             env: raymesh_wire::Environment::default(),
             wish: raymesh_wire::Wish::default(),
+            near: None,
         });
         let worker = self.expect("a lease", |_, message| match message {
             Message::FromController(FromController::LeaseGranted { key: granted, worker, .. })
@@ -122,6 +123,7 @@ impl Driver {
             backlog: 0,
             env: raymesh_wire::Environment::default(),
             wish: raymesh_wire::Wish::default(),
+            near: None,
         });
         self.tell_controller(ToController::Watch { proc: worker });
         worker

@@ -285,9 +285,9 @@ fn host() -> impl Strategy<Value = HostInfo> {
 
 fn to_controller() -> impl Strategy<Value = ToController> {
     let leases = prop_oneof![
-        (n32(), job(), resources(), n32(), env(), wish()).prop_map(
-            |(key, job, resources, backlog, env, wish)| {
-                ToController::Demand { key, job, resources, backlog, env, wish }
+        (n32(), job(), resources(), n32(), env(), wish(), option::of(n32().prop_map(HostId))).prop_map(
+            |(key, job, resources, backlog, env, wish, near)| {
+                ToController::Demand { key, job, resources, backlog, env, wish, near }
             }
         ),
         lease().prop_map(|lease| ToController::ReturnLease { lease }),

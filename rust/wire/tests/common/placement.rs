@@ -195,6 +195,7 @@ pub mod samples {
                 backlog: 3,
                 env: Environment::default(),
                 wish,
+                near: None,
             }
         };
         let mut all: Vec<_> = wishes().into_iter().map(demand).collect();

@@ -249,6 +249,7 @@ fn to_controller() -> Vec<ToController> {
             backlog: 1000,
             env: env(),
             wish: Wish::default(),
+            near: Some(HostId(4)),
         },
         ToController::ReturnLease { lease: LeaseId(3) },
         ToController::Blocked,

@@ -2,6 +2,7 @@
 //!
 //! - `leases`: demands, grants, blocking. `fairness`: turns, reclaiming, starvation.
 //! - `draining`: hosts that are asked to leave.
+//! - `nearness`: tasks whose arguments lie somewhere.
 //! - `groups`: placement groups. `wishes`: strategies and labels.
 //! - `actors`: life cycles and names. `functions`: what they are made of. `deaths`: processes and hosts. `scale`: cost.
 
@@ -12,6 +13,7 @@ mod fairness;
 mod functions;
 mod groups;
 mod leases;
+mod nearness;
 mod scale;
 mod wishes;
 
@@ -137,7 +139,10 @@ impl World {
     ) -> Vec<Bind> {
         let resources = resources.clone();
         let env = raymesh_wire::Environment::default();
-        self.say(from, ToController::Demand { key, job: JobId(1), resources, backlog, env, wish });
+        self.say(
+            from,
+            ToController::Demand { key, job: JobId(1), resources, backlog, env, wish, near: None },
+        );
         self.binds()
     }
 

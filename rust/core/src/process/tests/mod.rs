@@ -17,6 +17,7 @@ mod leases;
 mod legacies;
 mod lineage;
 mod names;
+mod nearness;
 mod net;
 mod objects;
 mod pipeline;

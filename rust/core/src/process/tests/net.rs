@@ -308,8 +308,12 @@ impl Net {
 
     /// New memory of `home`.
     pub fn allocate(&mut self, home: ProcId) -> Block {
+        self.allocate_len(home, 64)
+    }
+
+    pub fn allocate_len(&mut self, home: ProcId, len: u64) -> Block {
         self.next_offset += 64;
-        let block = Block { home, offset: self.next_offset, len: 64 };
+        let block = Block { home, offset: self.next_offset, len };
         self.blocks.insert(block, Memory::default());
         block
     }

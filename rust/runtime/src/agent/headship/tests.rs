@@ -110,6 +110,7 @@ fn actor(creator: ProcId, seq: u32, name: &str) -> ToController {
             resources: cpu.clone(),
             placement: cpu,
             wish: raymesh_wire::Wish::default(),
+            near: None,
             name: name.to_owned(),
             namespace: "n".to_owned(),
             detached: true,
@@ -189,6 +190,7 @@ impl Cluster {
                 backlog: 3,
                 env: raymesh_wire::Environment::default(),
                 wish: raymesh_wire::Wish::default(),
+                near: None,
             },
         );
         first.say_as(me, actor(me, 3, "killed"));
