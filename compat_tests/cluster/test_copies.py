@@ -220,3 +220,61 @@ def test_where_an_object_lies_is_known(cluster: Start) -> None:
         "object_size": None,
         "did_spill": False,
     }
+
+
+class SlowToLoad:
+    """Whoever unpickles it has to wait."""
+
+    def __reduce__(self) -> Any:
+        return time.sleep, (4,)
+
+
+def test_a_constructors_arguments_are_on_their_way_before_the_worker_gets_to_them(
+    cluster: Start,
+) -> None:
+    cluster(HOME, READERS)
+    array = on("home").make.remote(120 * MB)
+    ray.wait([array], fetch_local=False)
+
+    @ray.remote(num_cpus=0)
+    class Late:
+        slow = SlowToLoad()
+
+        def __init__(self, array: np.ndarray[Any, Any]) -> None:
+            self.size = len(array)
+
+        def length(self) -> int:
+            return self.size
+
+    actor = Late.options(resources={"readers": 1}).remote(array)
+    length = actor.length.remote()
+    deadline = time.monotonic() + 30
+    while store_used("readers") < 120 * MB:
+        assert time.monotonic() < deadline, store_used("readers")
+        time.sleep(0.05)
+    assert ray.wait([length], timeout=0)[0] == [], "the copy came only when it was read"
+    assert ray.get(length, timeout=30) == 120 * MB
+
+
+def test_tasks_run_where_their_large_arguments_lie(cluster: Start) -> None:
+    cluster(HEAD, *({**host, "num_cpus": 4} for host in (HOME, READERS, THIRD)))
+    tags = ["home", "readers", "third"]
+    arrays = [on(tag).make.remote(80 * MB) for tag in tags]
+    ray.wait(arrays, num_returns=3, fetch_local=False)
+    hosts = {
+        tag: host["node_id"].hex()
+        for tag in tags
+        for host in _native.describe_cluster()
+        if tag in host["total"]
+    }
+
+    @ray.remote
+    def where(array: np.ndarray[Any, Any]) -> str:
+        assert len(array) == 80 * MB
+        return str(ray.get_runtime_context().get_node_id())
+
+    for _ in range(3):
+        ran = ray.get([where.remote(array) for array in arrays for _ in range(3)], timeout=60)
+        assert ran == [hosts[tag] for tag in tags for _ in range(3)]
+    # Nothing was moved for them.
+    assert all(store_used(tag) < 90 * MB for tag in tags)

@@ -6,12 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import raymesh as ray
-from raymesh.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from raymesh.util.placement_group import placement_group, placement_group_table
+from raymesh.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 Start = Callable[..., Any]
 
@@ -80,6 +85,97 @@ def test_drained_actor_goes_on_elsewhere(cluster: Start) -> None:
     # That has cost it nothing: its one restart is left.
     os.kill(ray.get(actor.pid.remote(), timeout=30), signal.SIGKILL)
     assert ray.get(actor.node.remote(), timeout=30) == nodes["head"]
+
+
+def test_actors_that_are_called_all_the_time_move_and_no_call_is_lost(cluster: Start) -> None:
+    started = cluster(HEAD, OTHER)
+    nodes = node_ids()
+    there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
+    actors = [Restartable.options(scheduling_strategy=there).remote() for _ in range(2)]
+    assert ray.get([actor.node.remote() for actor in actors], timeout=30) == [nodes["other"]] * 2
+    stop = threading.Event()
+    heard: list[list[str]] = [[] for _ in actors]
+
+    def call(nth: int) -> None:
+        while not stop.is_set():
+            calls = [actors[nth].node.remote() for _ in range(20)]
+            heard[nth] += ray.get(calls, timeout=60)
+
+    callers = [threading.Thread(target=call, args=[nth]) for nth in range(2)]
+    for caller in callers:
+        caller.start()
+    # Without a deadline: they need not be told to.
+    assert drain(started.address, "other").returncode == 0
+    wait_until(lambda: alive() == 1)
+    wait_until(lambda: all(nodes["head"] in of_one for of_one in heard))
+    stop.set()
+    for caller in callers:
+        caller.join(60)
+        assert not caller.is_alive()
+    for of_one in heard:
+        moved = of_one.index(nodes["head"])
+        assert set(of_one[:moved]) <= {nodes["other"]}
+        assert set(of_one[moved:]) == {nodes["head"]}, "no call comes after one that was made later"
+
+
+def test_an_actor_finishes_what_runs_before_it_moves(cluster: Start) -> None:
+    started = cluster(HEAD, OTHER)
+    nodes = node_ids()
+    there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
+
+    @ray.remote(num_cpus=1, max_restarts=1)
+    class Busy:
+        def work(self, seconds: float) -> str:
+            time.sleep(seconds)
+            return str(ray.get_runtime_context().get_node_id())
+
+    actor = Busy.options(scheduling_strategy=there).remote()
+    assert ray.get(actor.work.remote(0), timeout=30) == nodes["other"]
+    running, behind = actor.work.remote(2), actor.work.remote(0)
+    time.sleep(0.2)
+    assert drain(started.address, "other").returncode == 0
+    # Neither may run twice.
+    assert ray.get(running, timeout=30) == nodes["other"]
+    assert ray.get(behind, timeout=30) == nodes["head"]
+
+
+def test_an_actor_without_a_place_elsewhere_lives_on_until_there_is_one(cluster: Start) -> None:
+    started = cluster(HEAD, OTHER)
+    nodes = node_ids()
+    there = NodeAffinitySchedulingStrategy(nodes["other"], soft=True)
+    actor = Restartable.options(scheduling_strategy=there).remote()
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["other"]
+    on_head = NodeAffinitySchedulingStrategy(nodes["head"], soft=False)
+    in_the_way = nap.options(num_cpus=2, scheduling_strategy=on_head).remote(4)
+    wait_until(lambda: ray.available_resources().get("CPU", 0) == 1)
+    assert drain(started.address, "other").returncode == 0
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["other"]
+    assert ray.get(in_the_way, timeout=30) == "rested"
+    wait_until(lambda: alive() == 1)
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["head"]
+
+
+def test_a_group_moves_with_what_is_in_it(cluster: Start) -> None:
+    started = cluster(HEAD, OTHER, {"num_cpus": 2, "node_name": "third"})
+    wait_until(lambda: alive() == 3)
+    nodes = {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
+    everywhere = placement_group([{"CPU": 1}, {"CPU": 1}, {"CPU": 1}], strategy="STRICT_SPREAD")
+    assert everywhere.wait(30)
+    index = placement_group_table(everywhere)["bundles_to_node_id"]
+    at = next(at for at, node in index.items() if node == nodes["third"])
+    inside = PlacementGroupSchedulingStrategy(everywhere, int(at))
+    actor = Restartable.options(scheduling_strategy=inside).remote()
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["third"]
+    # No third host is left for it to go to: it stays.
+    assert drain(started.address, "third").returncode == 0
+    time.sleep(0.5)
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["third"]
+    started.add_node(num_cpus=2, node_name="fourth")
+    wait_until(lambda: {node["NodeName"] for node in ray.nodes() if node["Alive"]} >= {"fourth"})
+    nodes = {node["NodeName"]: node["NodeID"] for node in ray.nodes()}
+    wait_until(lambda: not any(n["Alive"] and n["NodeName"] == "third" for n in ray.nodes()))
+    assert ray.get(actor.node.remote(), timeout=30) == nodes["fourth"]
+    assert placement_group_table(everywhere)["state"] == "CREATED"
 
 
 def test_at_the_deadline_a_task_moves(cluster: Start) -> None:

@@ -36,14 +36,25 @@ class Actor:
         return ray.get_runtime_context().get_node_id()
 
 
+@ray.remote
+def make(size):
+    return bytes(size)
+
+
+@ray.remote
+def where(_, seconds=0.0):
+    time.sleep(seconds)
+    return ray.get_runtime_context().get_node_id()
+
+
 @contextlib.contextmanager
-def hosts(*options):
+def hosts(*options, store=100 * MB):
     """A cluster of a head and hosts like these, and a program in it."""
     cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 100 * MB}
     )
     try:
-        added = [cluster.add_node(object_store_memory=100 * MB, **option) for option in options]
+        added = [cluster.add_node(object_store_memory=store, **option) for option in options]
         ray.init(address=cluster.address, log_to_driver=False)
         cluster.wait_for_nodes()
         yield cluster, added
@@ -158,6 +169,26 @@ def strategies_and_labels(record: Record) -> None:
             Actor.options(num_cpus=1, scheduling_strategy="SPREAD").remote() for _ in range(3)
         ]
         record("spread actors", len(set(ray.get([it.node.remote() for it in actors]))) > 1)
+
+
+@case(own_session=True, timeout_s=180)
+def tasks_run_where_their_large_arguments_lie(record: Record) -> None:
+    tags = ["a", "b", "c"]
+    with hosts(*({"num_cpus": 4, "resources": {tag: 10}} for tag in tags), store=300 * MB):
+        objects = [make.options(num_cpus=0, resources={tag: 1}).remote(80 * MB) for tag in tags]
+        homes = ray.get(
+            [node.options(num_cpus=0, resources={tag: 1}).remote() for tag in tags], timeout=60
+        )
+        ray.wait(objects, num_returns=3, timeout=60, fetch_local=False)
+        ran = ray.get([where.remote(it) for it in objects], timeout=60)
+        record("each at home", ran == homes)
+        # More than half of what the host has: large arguments count more than its load.
+        ran = ray.get([where.remote(objects[1], 0.5) for _ in range(3)], timeout=60)
+        record("several", ran == [homes[1]] * 3)
+        full = [node.options(num_cpus=4, resources={"c": 1}).remote(5)]
+        time.sleep(1)
+        record("full", ray.get(where.remote(objects[2]), timeout=60) != homes[2])
+        ray.get(full, timeout=60)
 
 
 main(globals())

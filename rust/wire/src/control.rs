@@ -441,6 +441,8 @@ pub enum ExitReason {
     OutOfScope,
     /// The job ends.
     Shutdown,
+    /// Its actor goes on elsewhere, because its host is drained: what it has not begun goes back to the callers.
+    Moved,
 }
 
 /// To the agent of the sender's host.

@@ -22,6 +22,8 @@ pub(super) struct Actor {
     pub restarts: u32,
     /// Restarts that were not its doing: its host was drained.
     pub forgiven: u32,
+    /// It moves: what is held for it where it goes on.
+    pub next: Option<LeaseId>,
     /// Workers that died before they began to make it.
     pub false_starts: u32,
     /// 0 unless it has a worker.

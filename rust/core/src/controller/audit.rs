@@ -19,6 +19,7 @@ impl Controller {
         self.audit_leases()?;
         self.audit_queue()?;
         self.audit_groups()?;
+        self.audit_keeping()?;
         self.audit_actors()
     }
 
@@ -99,7 +100,9 @@ impl Controller {
                     }
                 }
                 For::Actor { actor } => {
-                    let known = self.actors.get(actor).is_some_and(|actor| actor.start() == Some(lease));
+                    let of_it =
+                        |actor: &super::actors::Actor| [actor.start(), actor.next].contains(&Some(lease));
+                    let known = self.actors.get(actor).is_some_and(of_it);
                     if !known && !hold.ending {
                         return Err(format!("{lease:?} of {actor:?}, which is not started by it"));
                     }

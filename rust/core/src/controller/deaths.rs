@@ -5,7 +5,7 @@ use raymesh_wire::{FromController, HostId, ProcId};
 
 use super::history::Subject;
 use super::holds::For;
-use super::hosts::Host;
+use super::hosts::{Host, Keeper};
 use super::queue::Waiter;
 use super::{Controller, Effects, order, send, text};
 
@@ -58,9 +58,13 @@ impl Controller {
                 }
             }
         }
-        if let Some(class) = self.hosts.get(id).and_then(|host| host.reserved) {
-            self.served(class);
-            self.watch_starvation(class);
+        match self.hosts.get(id).and_then(|host| host.kept.as_ref()).map(|kept| kept.whom) {
+            Some(Keeper::Class(class)) => {
+                self.served(class);
+                self.watch_starvation(class);
+            }
+            Some(Keeper::Group(group)) => self.end_keeping(group),
+            None => {}
         }
         if let Some(host) = self.hosts.lose(id).filter(Host::takes_work) {
             self.lost.push((id, host.name));

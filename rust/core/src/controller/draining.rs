@@ -1,16 +1,16 @@
 //! Hosts that are asked to leave: nothing new goes there, what runs may end, and then the host ends.
 //!
-//! It waits for tasks, and for actors that would not be started again elsewhere; at the deadline for nothing.
-//! What follows is the loss of a host, but that a restart because of it costs an actor none of its restarts (as in
-//! Ray, where one that has used them up is moved, too).
+//! Tasks may end there, and actors that may restart move as soon as there is a place for them (`moving.rs`). It waits
+//! for both, and for actors that would not be started again elsewhere; at the deadline for nothing. What follows is the
+//! loss of a host, but that a restart because of it costs an actor none of its restarts (as in Ray, where one that has
+//! used them up is moved, too).
 
 use raymesh_wire::control::ToHost;
-use raymesh_wire::{FromController, HostId, ProcId, RequestId};
+use raymesh_wire::{FromController, HostId, LeaseId, ProcId, RequestId};
 
 use super::history::Subject;
-use super::holds::For;
-use super::hosts::Drain;
-use super::lifecycle::can_move;
+use super::holds::{For, Hold};
+use super::hosts::{Drain, Keeper};
 use super::{Controller, Effects, order, send};
 
 /// The resource that only the host of the controller has.
@@ -41,6 +41,12 @@ impl Controller {
             _ => Some("the cluster has no such host".to_owned()),
         };
         if refused.is_none() {
+            self.moves_due = true;
+            if let Some(Keeper::Group(group)) =
+                self.hosts.get(host).and_then(|host| host.kept.as_ref()).map(|kept| kept.whom)
+            {
+                self.end_keeping(group);
+            }
             // Idle workers there are given back at once.
             for lease in self.holds.on_host(host) {
                 if let Some(For::Task { caller, .. }) = self.holds.get(lease).map(|hold| hold.whom) {
@@ -83,13 +89,17 @@ impl Controller {
         drains.filter(|drain| !drain.leaves).filter_map(|drain| drain.deadline).min()
     }
 
-    /// Whether anything runs there that cannot go on elsewhere.
+    /// Whether anything runs there: an actor that can go on elsewhere does so as soon as there is a place for it.
     fn is_kept(&self, host: HostId) -> bool {
-        self.holds.on_host(host).into_iter().filter_map(|lease| self.holds.get(lease)).any(|hold| match hold
-            .whom
-        {
-            For::Task { .. } => true,
-            For::Actor { actor } => self.actors.get(actor).is_some_and(|actor| !can_move(actor)),
-        })
+        let at_work = |lease: &LeaseId| {
+            self.holds.get(*lease).is_some_and(|hold| !self.is_place_of_mover(hold, *lease))
+        };
+        self.holds.on_host(host).iter().any(at_work)
+    }
+
+    /// What is held for an actor that is still elsewhere keeps no host.
+    fn is_place_of_mover(&self, hold: &Hold, lease: LeaseId) -> bool {
+        let For::Actor { actor } = hold.whom else { return false };
+        self.actors.get(actor).is_some_and(|actor| actor.next == Some(lease))
     }
 }

@@ -13,8 +13,9 @@ use super::bundles::Bundle;
 use super::groups::Group;
 use super::history::Subject;
 use super::holds::For;
-use super::hosts::Host;
-use super::placing::{self, Room};
+use super::hosts::{Host, Keeper};
+use super::keeping::Rooms;
+use super::placing::{self, Places, Room};
 use super::shapes::{ResId, Shape};
 use super::{Controller, Effects, send, text};
 
@@ -60,10 +61,11 @@ impl Controller {
             due: None,
             told: None,
             born: self.now,
+            turn_to_keep: (0, 0),
         });
         self.history.add(self.now, Subject::Group(id), "pending", ("created by", from));
         self.watch_group(from, id, effects);
-        self.groups.wait(id);
+        self.groups.wait(id, self.now);
         self.remind_group(id);
         self.reclaim.dirty = true;
         self.group_is_known(id, effects);
@@ -161,20 +163,11 @@ impl Controller {
     fn place_group(&mut self, id: GroupId) -> bool {
         let Some(group) = self.groups.get_mut(id) else { return false };
         group.record.attempts += 1;
-        let Some(places) = self.find_places(id, false) else { return false };
-        let spec = self.groups.get(id).map(|group| group.record.spec.bundles.clone()).unwrap_or_default();
-        for (index, host) in places {
-            let shape = self.shapes.shape(&spec[index].resources);
-            let gpus = self.hosts.take(host, &shape);
-            let bundle = self.bundles.add(id, index as u32, host, shape, gpus);
-            if let Some(group) = self.groups.get_mut(id) {
-                group.record.hosts[index] = Some(host);
-                group.bundles[index] = Some(bundle);
-            }
-            // Whoever waits for the bundle is looked at.
-            self.hosts.freed.insert(host);
-        }
+        let planned = self.plan_fits(id);
+        let Some(places) = planned.or_else(|| self.find_places(id, &Rooms::Now)) else { return false };
+        self.put_bundles(id, places);
         self.groups.stop_waiting(id);
+        self.end_keeping(id);
         let now = self.now;
         if let Some(group) = self.groups.get_mut(id) {
             if group.record.state == GroupState::Pending {
@@ -191,8 +184,25 @@ impl Controller {
         true
     }
 
-    /// Places for the bundles that have none. `empty`: if nobody held anything.
-    fn find_places(&mut self, id: GroupId, empty: bool) -> Option<Vec<(usize, HostId)>> {
+    /// Lets bundles of a group lie where they fit.
+    pub(super) fn put_bundles(&mut self, id: GroupId, places: Places) {
+        let spec = self.groups.get(id).map(|group| group.record.spec.bundles.clone()).unwrap_or_default();
+        for (index, host) in places {
+            let shape = self.shapes.shape(&spec[index].resources);
+            let gpus = self.hosts.take(host, &shape);
+            let bundle = self.bundles.add(id, index as u32, host, shape, gpus);
+            if let Some(group) = self.groups.get_mut(id) {
+                group.record.hosts[index] = Some(host);
+                group.bundles[index] = Some(bundle);
+            }
+            // Whoever waits for the bundle is looked at.
+            self.hosts.freed.insert(host);
+        }
+    }
+
+    /// Places for the bundles that have none.
+    pub(super) fn find_places(&mut self, id: GroupId, rooms: &Rooms) -> Option<Places> {
+        let id_of_group = id;
         let record = &self.groups.get(id)?.record;
         let missing: Vec<usize> = (0..record.hosts.len()).filter(|at| record.hosts[*at].is_none()).collect();
         let specs: Vec<_> = missing.iter().map(|at| record.spec.bundles[*at].clone()).collect();
@@ -205,10 +215,26 @@ impl Controller {
         let lies_there = |host| counts.get(&host).copied().unwrap_or(0);
         let room = |(id, host): (HostId, &Host)| {
             let suits: Vec<_> = specs.iter().map(|spec| spec.selector.matches(&host.labels)).collect();
-            let (free, gpus) = host.room(&resources, empty);
+            let (free, gpus) = match rooms {
+                Rooms::Now => host.room(&resources, Keeper::Group(id_of_group)),
+                Rooms::Empty => host.empty_room(&resources),
+                Rooms::Without { firm, .. } => {
+                    let (mut free, gpus) = host.empty_room(&resources);
+                    for (res, n) in firm.get(&id).into_iter().flatten() {
+                        free.entry(*res).and_modify(|free| *free = free.saturating_sub(*n));
+                    }
+                    (free, gpus)
+                }
+            };
             Room { host: id, gpus, free, suits, bundles: lies_there(id) }
         };
-        let takes = |(_, host): &(HostId, &Host)| host.takes_work() && host.draining.is_none();
+        let takes = |(id, host): &(HostId, &Host)| {
+            let among = match rooms {
+                Rooms::Now | Rooms::Empty => true,
+                Rooms::Without { among, .. } => among.contains(id),
+            };
+            among && host.takes_work() && host.draining.is_none()
+        };
         let shapes: Vec<&Shape> = shapes.iter().collect();
         let (strategy, near) = (record.spec.strategy, record.spec.near);
         let found = if record.spec.same.is_empty() {
@@ -247,6 +273,7 @@ impl Controller {
             }
             return;
         };
+        self.end_keeping(id);
         self.history.add(self.now, Subject::Group(id), "removed", "asked to go, or its job ended");
         for watcher in &group.watchers {
             if let Some(proc) = self.procs.get_mut(*watcher) {
@@ -255,7 +282,9 @@ impl Controller {
             send(effects, *watcher, state_of(id, GroupState::Removed));
         }
         self.fail_waiters_of(id, effects);
-        let bundles: BTreeSet<_> = group.bundles.into_iter().flatten().collect();
+        let moved = self.draining.iter().flat_map(|host| self.bundles.on_host(*host));
+        let moved = moved.filter(|(_, bundle)| bundle.group == id).map(|(bundle, _)| bundle);
+        let bundles: BTreeSet<_> = group.bundles.into_iter().flatten().chain(moved).collect();
         // Not all holds of the cluster are looked through, but those where the bundles lie.
         let lie: BTreeSet<HostId> =
             bundles.iter().filter_map(|id| Some(self.bundles.get(*id)?.host)).collect();
@@ -287,9 +316,10 @@ impl Controller {
 
     /// The bundles on this host are lost: they get other places.
     pub(super) fn lose_bundles(&mut self, host: HostId) {
-        let lost: Vec<_> = self.bundles.on_host(host).map(|(id, bundle)| (id, bundle.group)).collect();
-        for (bundle, group) in lost {
-            if let Some(state) = self.groups.get_mut(group) {
+        let lost: Vec<_> = self.bundles.on_host(host).map(|(id, it)| (id, it.group, it.ended)).collect();
+        for (bundle, group, ended) in lost {
+            // One that has moved is not the group's any more.
+            if let Some(state) = self.groups.get_mut(group).filter(|_| !ended) {
                 for (place, at) in state.bundles.iter_mut().zip(&mut state.record.hosts) {
                     if *place == Some(bundle) {
                         (*place, *at) = (None, None);
@@ -297,7 +327,7 @@ impl Controller {
                 }
                 state.record.state = GroupState::Rescheduling;
                 self.groups.changed.insert(group);
-                self.groups.wait(group);
+                self.groups.wait(group, self.now);
                 self.remind_group(group);
                 self.history.add(self.now, Subject::Group(group), "rescheduling", "a host was lost");
             }
@@ -355,7 +385,7 @@ impl Controller {
     }
 
     fn tell_why_group_waits(&mut self, id: GroupId, effects: &mut Effects) {
-        let possible = self.find_places(id, true).is_some();
+        let possible = self.find_places(id, &Rooms::Empty).is_some();
         let Some(group) = self.groups.get(id).filter(|group| group.wait.is_some()) else { return };
         let spec = &group.record.spec;
         let bundles: Vec<_> = spec.bundles.iter().map(|bundle| text::resources(&bundle.resources)).collect();

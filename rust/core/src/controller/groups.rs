@@ -28,6 +28,8 @@ pub(super) struct Group {
     pub told: Option<String>,
     /// When it was asked for.
     pub born: u64,
+    /// When room may be kept for it, and for how long then.
+    pub turn_to_keep: (u64, u64),
 }
 
 /// A group's place in the queue.
@@ -35,6 +37,8 @@ pub(super) struct Group {
 pub(super) struct Wait {
     pub turn: u64,
     pub kind: KindId,
+    /// The time when it began.
+    pub since: u64,
 }
 
 /// Index of a kind.
@@ -134,7 +138,7 @@ impl Groups {
     }
 
     /// Lets a group wait for a place, behind all others.
-    pub fn wait(&mut self, id: GroupId) {
+    pub fn wait(&mut self, id: GroupId, now: u64) {
         self.stop_waiting(id);
         let Some(group) = self.all.get_mut(&id) else { return };
         self.last += 1;
@@ -144,7 +148,8 @@ impl Groups {
         let waiting = BTreeSet::new();
         let state = self.kinds.entry(kind).or_insert(Kind { key, waiting, fresh: true });
         state.waiting.insert((turn, id));
-        group.wait = Some(Wait { turn, kind });
+        group.wait = Some(Wait { turn, kind, since: now });
+        group.turn_to_keep = (now + super::keeping::PATIENCE, super::keeping::FIRST);
     }
 
     pub fn stop_waiting(&mut self, id: GroupId) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use raymesh_wire::{HostId, Quantity, ResourceSet};
+use raymesh_wire::{GroupId, HostId, Quantity, ResourceSet};
 use serde::{Deserialize, Serialize};
 
 use super::gpus::Gpus;
@@ -33,10 +33,32 @@ pub(super) struct Host {
     pub backoff: Option<(u64, String)>,
     /// Length of the last backoff.
     pub backoff_step: u64,
-    /// Kept free for a demand that has waited for too long.
-    pub reserved: Option<ClassId>,
+    /// Kept free for something that has waited for too long.
+    pub kept: Option<Kept>,
     /// It gets nothing new and is to leave.
     pub draining: Option<Drain>,
+}
+
+/// What is kept free of a host, and for whom. Others get what is left beyond it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub whom: Keeper,
+    pub amounts: Vec<(ResId, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Keeper {
+    /// See `starvation.rs`.
+    Class(ClassId),
+    /// See `keeping.rs`.
+    Group(GroupId),
+}
+
+impl Kept {
+    /// How much of a resource is kept.
+    pub fn of(&self, id: ResId) -> u64 {
+        self.amounts.iter().find(|(it, _)| *it == id).map_or(0, |(_, n)| *n)
+    }
 }
 
 /// Why a host is to leave, and when at the latest.
@@ -76,11 +98,30 @@ impl Host {
             && self.gpus.fits(shape.gpu)
     }
 
-    /// What there is of these resources, all or only what is free, to try things out on.
-    pub fn room(&self, of: &BTreeSet<ResId>, empty: bool) -> (BTreeMap<ResId, u64>, Gpus) {
-        let left = |id| if empty { self.has(id) } else { self.has(id).saturating_sub(self.held(id)) };
-        let gpus = if empty { Gpus::new(self.has(GPU)) } else { self.gpus.clone() };
-        (of.iter().map(|id| (*id, left(*id))).collect(), gpus)
+    /// What there is of these resources if it were empty, to try things out on.
+    pub fn empty_room(&self, of: &BTreeSet<ResId>) -> (BTreeMap<ResId, u64>, Gpus) {
+        (of.iter().map(|id| (*id, self.has(*id))).collect(), Gpus::new(self.has(GPU)))
+    }
+
+    /// What is free of these resources now for `whom`.
+    pub fn room(&self, of: &BTreeSet<ResId>, whom: Keeper) -> (BTreeMap<ResId, u64>, Gpus) {
+        let kept = self.kept.as_ref().filter(|kept| kept.whom != whom);
+        let left = |id| {
+            let taken = self.held(id) + kept.map_or(0, |kept| kept.of(id));
+            self.has(id).saturating_sub(taken)
+        };
+        (of.iter().map(|id| (*id, left(*id))).collect(), self.gpus.clone())
+    }
+
+    /// Whether `shape` leaves what is kept free for others than `whom`. What is missing of that already is no
+    /// excuse.
+    pub fn leaves_kept(&self, shape: &Shape, whom: Keeper) -> bool {
+        let Some(kept) = self.kept.as_ref().filter(|kept| kept.whom != whom) else { return true };
+        let leaves = |(id, n): &(ResId, u64)| match kept.of(*id) {
+            0 => true,
+            kept => self.held(*id) + kept + n <= self.has(*id),
+        };
+        shape.amounts.iter().all(leaves)
     }
 
     /// How much of `shape` is missing now, in 1/10,000 of each amount.
@@ -371,7 +412,7 @@ impl Host {
             weightless: 0,
             backoff: None,
             backoff_step: 0,
-            reserved: None,
+            kept: None,
             draining: None,
         }
     }

@@ -54,6 +54,7 @@ impl Controller {
             restarts: 0,
             false_starts: 0,
             forgiven: 0,
+            next: None,
             pid: 0,
             watchers: early.watchers.clone(),
             given: 0,
@@ -119,23 +120,36 @@ impl Controller {
     /// Starts an actor that fits there.
     pub(super) fn place_actor(&mut self, spot: Spot, id: ActorId, effects: &mut Effects) {
         self.dequeue_actor(id);
-        let Some(actor) = self.actors.get_mut(id) else { return };
-        let shape = self.queue.get(actor.class).hold;
-        let host = spot.host;
+        if let Some(start) = self.hold_for_actor(spot, id) {
+            self.start_actor(id, start, effects);
+        }
+    }
+
+    /// Takes what the actor needs, which must fit there.
+    pub(super) fn hold_for_actor(&mut self, spot: Spot, id: ActorId) -> Option<LeaseId> {
+        let class = self.actors.get(id)?.class;
+        let shape = self.queue.get(class).hold;
         let gpus = spot.take(&mut self.hosts, &mut self.bundles, self.shapes.get(shape));
-        let start = self.holds.add(Hold {
-            host,
+        Some(self.holds.add(Hold {
+            host: spot.host,
             bundle: spot.bundle,
             shape,
-            class: actor.class,
-            gpus: gpus.clone(),
+            class,
+            gpus,
             whom: For::Actor { actor: id },
             env: Environment::default(),
             worker: None,
             cpu_lent: false,
             ending: false,
-        });
+        }))
+    }
+
+    /// Starts an actor with what is held for it.
+    fn start_actor(&mut self, id: ActorId, start: LeaseId, effects: &mut Effects) {
+        let (Some(hold), Some(actor)) = (self.holds.get(start), self.actors.get_mut(id)) else { return };
+        let (host, gpus) = (hold.host, hold.gpus.clone());
         actor.phase = Phase::Starting { start, worker: None };
+        actor.pid = 0;
         let (spec, restarts) = (actor.spec.clone(), actor.restarts);
         order(effects, host, ToHost::StartActor { start, spec, restarts, gpus });
         self.history.add(self.now, Subject::Actor(id), "starting", format!("resources free on {host:?}"));
@@ -210,6 +224,7 @@ impl Controller {
         match error {
             None => {
                 self.history.add(self.now, Subject::Actor(id), "alive", ("in", from));
+                self.moves_due = true;
                 self.announce(id, effects);
             }
             Some(error) => {
@@ -341,7 +356,7 @@ impl Controller {
         }
     }
 
-    fn order_end(&mut self, start: LeaseId, worker: ProcId, end: End, effects: &mut Effects) {
+    pub(super) fn order_end(&mut self, start: LeaseId, worker: ProcId, end: End, effects: &mut Effects) {
         let Some(hold) = self.holds.get_mut(start) else { return };
         hold.ending = true;
         let message = match end {
@@ -413,7 +428,10 @@ impl Controller {
             Then::Restart => {
                 let Some(actor) = self.actors.get_mut(id) else { return };
                 actor.restarts = actor.restarts.saturating_add(1);
-                self.enqueue_actor(id, effects);
+                match actor.next.take().filter(|next| self.holds.get(*next).is_some()) {
+                    Some(next) => self.start_actor(id, next, effects),
+                    None => self.enqueue_actor(id, effects),
+                }
                 self.history.add(self.now, Subject::Actor(id), "restarting", "its worker died");
                 self.announce(id, effects);
             }
@@ -425,6 +443,9 @@ impl Controller {
         self.dequeue_actor(id);
         self.free_name(id);
         let Some(actor) = self.actors.remove(id) else { return };
+        if let Some(next) = actor.next {
+            self.release(next, "the actor died before it had moved");
+        }
         self.functions.not_needed(actor.spec.class, id);
         if actor.spec.detached {
             self.remove_groups_of_actor(id, effects);
@@ -449,7 +470,7 @@ impl Controller {
         self.actors.bury(actor.info(state));
     }
 
-    fn set_phase(&mut self, id: ActorId, phase: Phase, why: &'static str) {
+    pub(super) fn set_phase(&mut self, id: ActorId, phase: Phase, why: &'static str) {
         if let Some(actor) = self.actors.get_mut(id) {
             actor.phase = phase;
             self.history.add(self.now, Subject::Actor(id), "ending", why);

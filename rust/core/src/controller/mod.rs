@@ -13,8 +13,9 @@
 //! - `schedule`: grants what fits, and keeps room for those that waited too long (`starvation`).
 //! - `wishes`: strategies and labels. `group_life`: placement groups come and go; `placing`: where to.
 //! - `leases`: the life of a lease. `lifecycle`: the life of an actor. `deaths`: processes and hosts.
+//! - `keeping`: keeps room for groups that waited too long.
 //! - `reclaim`: asks callers for leases that others need. `notices`: tells who waits why.
-//! - `draining`: hosts that are asked to leave.
+//! - `draining`: hosts that are asked to leave. `moving`: what moves from there.
 //! - `unused`: forgets kinds of demands that nobody has any more.
 //! - `estates`: what the dead owned and held is settled.
 //! - `describe`: answers to questions about the cluster. `audit`: whether the books are right.
@@ -35,8 +36,10 @@ mod groups;
 mod history;
 mod holds;
 mod hosts;
+mod keeping;
 mod leases;
 mod lifecycle;
+mod moving;
 mod names;
 mod notices;
 mod placing;
@@ -73,6 +76,7 @@ use groups::Groups;
 use history::History;
 use holds::Holds;
 use hosts::Hosts;
+use keeping::Keeping;
 use names::Names;
 use procs::Procs;
 use queue::{ClassId, Queue, Waiter};
@@ -123,9 +127,12 @@ pub struct Controller {
     actors: Actors,
     names: Names,
     groups: Groups,
+    keeping: Keeping,
     bundles: Bundles,
     /// Hosts that are to leave.
     draining: BTreeSet<HostId>,
+    /// Something may have a place now that is to move from them.
+    moves_due: bool,
     functions: Functions,
     /// When to tell which waiter why it waits.
     notices: BTreeSet<(u64, Waiter)>,
@@ -170,7 +177,9 @@ impl Controller {
         self.retry_hosts();
         self.schedule(effects);
         self.update_reservations();
+        self.update_keeping();
         self.schedule(effects);
+        self.move_from_drained(effects);
         self.send_notices(effects);
         self.tell_of_groups(effects);
         self.reclaim_leases(effects);
@@ -184,7 +193,7 @@ impl Controller {
         let others =
             [self.next_retry(), self.next_reservation(), self.next_drain(), self.estates.next_deadline()];
         let group = self.groups.notices.first().map(|(due, _)| *due);
-        [notice, group, self.reclaim.due].into_iter().chain(others).flatten().min()
+        [notice, group, self.reclaim.due, self.keeping.due].into_iter().chain(others).flatten().min()
     }
 
     /// What happened lately to a process, lease, actor, host or demand, oldest first.

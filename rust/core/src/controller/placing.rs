@@ -47,7 +47,7 @@ impl Room {
 }
 
 /// Bundles with a place: of each its number in the list, and its host.
-type Places = Vec<(usize, HostId)>;
+pub(super) type Places = Vec<(usize, HostId)>;
 
 /// Finds a place for each of `bundles`. `near`: rather there, if all go to one host.
 pub(super) fn place(

@@ -4,6 +4,7 @@ use std::mem::take;
 
 use raymesh_wire::{HostId, ProcId};
 
+use super::hosts::Keeper;
 use super::queue::{ClassId, Waiter};
 use super::spots::Spot;
 use super::{Controller, Effects};
@@ -16,6 +17,7 @@ impl Controller {
     /// then to newcomers anywhere.
     pub(super) fn schedule(&mut self, effects: &mut Effects) {
         self.place_groups();
+        self.moves_due |= !self.hosts.freed.is_empty();
         for host in take(&mut self.hosts.freed) {
             while let Some((class, waiter, spot)) = self.first_stuck_on(host) {
                 self.grant(class, waiter, spot, effects);
@@ -103,8 +105,7 @@ impl Controller {
             return None;
         }
         // What is in a bundle is kept free by that.
-        let kept = state.reserved.filter(|other| *other != class && !urgent && spot.bundle.is_none());
-        let free = kept.is_none_or(|other| !self.shapes.get(self.queue.get(other).need).overlaps(need));
+        let free = urgent || spot.bundle.is_some() || state.leaves_kept(need, Keeper::Class(class));
         free.then_some(spot)
     }
 

@@ -1,12 +1,13 @@
 //! Keeps room for large demands that small ones would overtake for ever.
 //!
-//! A class that waited for a second reserves a host: others that compete for the same resources get
-//! nothing there, until it fits or the reservation ends. Reservations end, at first soon, then after
+//! A class that waited for a second reserves a host: others get nothing there of what it needs, until it fits or the
+//! reservation ends. Reservations end, at first soon, then after
 //! twice the time each, with pauses: what runs on the host might wait for just those others.
 
 use raymesh_wire::HostId;
 
 use super::Controller;
+use super::hosts::{Keeper, Kept};
 use super::queue::{ClassId, Reservation};
 
 /// How long a class waits before it reserves a host.
@@ -78,8 +79,9 @@ impl Controller {
         };
         self.queue.get_mut(class).reservation = None;
         if let Some(host) = self.host_to_reserve(class) {
+            let amounts = self.shapes.get(self.queue.get(class).need).amounts.to_vec();
             if let Some(state) = self.hosts.get_mut(host) {
-                state.reserved = Some(class);
+                state.kept = Some(Kept { whom: Keeper::Class(class), amounts });
             }
             self.reservations += 1;
             self.queue.get_mut(class).reservation = Some(Reservation { host, active: true, length });
@@ -100,7 +102,7 @@ impl Controller {
         }
         let will_do = |id, host| wish.is_none_or(|wish| self.will_do(id, host, need, wish));
         let free = self.hosts.iter().filter(|(id, host)| {
-            host.reserved.is_none() && host.draining.is_none() && host.could_fit(need) && will_do(*id, host)
+            host.kept.is_none() && host.draining.is_none() && host.could_fit(need) && will_do(*id, host)
         });
         free.min_by_key(|(id, host)| (host.lacks(need), *id)).map(|(id, _)| id)
     }
@@ -112,7 +114,7 @@ impl Controller {
         }
         self.reservations -= 1;
         if let Some(host) = self.hosts.get_mut(reservation.host) {
-            host.reserved = None;
+            host.kept = None;
             self.hosts.freed.insert(reservation.host);
         }
     }

@@ -33,6 +33,9 @@ pub(crate) fn death(death: &Death) -> String {
             "was ended because nobody held a handle to its actor any more".to_owned()
         }
         DeathCause::Requested { reason: ExitReason::Shutdown } => "was shut down".to_owned(),
+        DeathCause::Requested { reason: ExitReason::Moved } => {
+            "was ended because its actor goes on on another host".to_owned()
+        }
         DeathCause::Killed => "was killed by request".to_owned(),
         DeathCause::HostLost if death.host.is_empty() => "was on a host that was lost".to_owned(),
         DeathCause::HostLost => format!("was on a host that was lost: {}", death.host),

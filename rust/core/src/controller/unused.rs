@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Controller;
+use super::hosts::Keeper;
 use super::queue::ClassId;
 
 /// So many classes are kept without a look.
@@ -31,7 +32,10 @@ impl Controller {
             self.procs.iter().flat_map(|(_, proc)| proc.demands.values().map(|demand| demand.class));
         let actors = self.actors.living().map(|actor| actor.class);
         let holds = self.holds.iter().map(|(_, hold)| hold.class);
-        let reserving = self.hosts.iter().filter_map(|(_, host)| host.reserved);
+        let reserving = self.hosts.iter().filter_map(|(_, host)| match host.kept.as_ref()?.whom {
+            Keeper::Class(class) => Some(class),
+            Keeper::Group(_) => None,
+        });
         let watched = self.checks.iter().map(|(_, class)| *class);
         demands.chain(actors).chain(holds).chain(reserving).chain(watched).collect()
     }

@@ -41,6 +41,8 @@ enum Link {
     /// Not alive, or not known to be: calls wait.
     Waiting,
     Alive(ProcId),
+    /// It goes on elsewhere. What was sent and has not come back runs here yet; other calls wait.
+    Leaving(ProcId),
     Dead(ErrorValue),
 }
 
@@ -91,7 +93,12 @@ impl Actors {
                 Some(reason) => format!("The actor has no place yet: {reason}"),
                 None => "The actor is not alive yet.".to_owned(),
             },
-            Link::Alive(_) if client.inflight.contains(&seq) => "The actor has received it.".to_owned(),
+            Link::Leaving(_) if !client.inflight.contains(&seq) => {
+                "The actor moves to another host: its own is drained.".to_owned()
+            }
+            Link::Alive(_) | Link::Leaving(_) if client.inflight.contains(&seq) => {
+                "The actor has received it.".to_owned()
+            }
             _ => "It waits for its arguments or for earlier calls.".to_owned(),
         }
     }
@@ -323,7 +330,7 @@ impl Process {
                 continue;
             };
             match &client.link {
-                Link::Waiting => return,
+                Link::Waiting | Link::Leaving(_) => return,
                 Link::Dead(error) => {
                     let fate = if record.again {
                         "was to be called again: what it had returned was lost with a host"
@@ -364,12 +371,29 @@ impl Process {
         }
     }
 
+    /// A process that was an actor sends back calls that it had not begun: they wait for the next one, in order.
+    pub(super) fn accept_returned(&mut self, from: ProcId, back: &[TaskId]) {
+        for task in back.iter().filter(|task| task.owner == self.me) {
+            let Some(Route::Actor(actor)) = self.tasks.submitted.get(&task.seq).map(|it| it.route) else {
+                continue;
+            };
+            let Some(client) = self.actors.clients.get_mut(&actor) else { continue };
+            if matches!(client.link, Link::Alive(proc) | Link::Leaving(proc) if proc == from)
+                && client.inflight.remove(&task.seq)
+            {
+                client.link = Link::Leaving(from);
+                let later = client.queue.iter().position(|seq| *seq > task.seq);
+                client.queue.insert(later.unwrap_or(client.queue.len()), task.seq);
+            }
+        }
+    }
+
     pub(super) fn accept_actor_state(&mut self, actor: ActorId, state: ActorState, fx: &mut Vec<Effect>) {
         let Some(client) = self.actors.clients.get_mut(&actor) else { return };
         client.known = true;
         match state {
             ActorState::Alive { proc } => {
-                if matches!(client.link, Link::Alive(before) if before != proc) {
+                if matches!(client.link, Link::Alive(before) | Link::Leaving(before) if before != proc) {
                     // It restarted while this process did not watch it.
                     self.lose_process(actor, fx);
                 }
@@ -430,7 +454,10 @@ impl Process {
 
     /// The actor's process is gone or going: it may have passed on what it was given.
     fn keep_for_process(&mut self, actor: ActorId, link: &Link) {
-        let (Link::Alive(proc), Some(client)) = (link, self.actors.clients.get(&actor)) else { return };
+        let (Link::Alive(proc) | Link::Leaving(proc), Some(client)) = (link, self.actors.clients.get(&actor))
+        else {
+            return;
+        };
         let mut inflight: Vec<u64> = client.inflight.iter().copied().collect();
         inflight.sort_unstable();
         for seq in inflight {

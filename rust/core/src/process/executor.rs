@@ -11,6 +11,9 @@ use raymesh_wire::{
 
 use super::{Effect, Process};
 
+/// Of calls that are given back and came by no lease: those of an actor.
+const NO_LEASE: LeaseId = LeaseId(0);
+
 /// A call to run now. Hand it back through [`Process::finish`].
 #[derive(Debug)]
 pub struct Incoming {
@@ -43,6 +46,8 @@ pub(super) struct Executor {
     /// The placement group that this process works in, by its lease or as an actor.
     group: Option<InGroup>,
     blocked: bool,
+    /// Its actor goes on elsewhere: calls that have not begun go back to their callers.
+    leaving: bool,
     /// The circle of waits that this process is in, or was in at its last wait.
     cycle: Option<String>,
 }
@@ -76,6 +81,11 @@ impl Process {
             && let CallTarget::Function { lease, .. } = &call.target
         {
             let message = Message::Recalled { lease: *lease, tasks: vec![call.task] };
+            fx.push(Effect::Send { to: from, message });
+            return;
+        }
+        if self.executor.leaving {
+            let message = Message::Recalled { lease: NO_LEASE, tasks: vec![call.task] };
             fx.push(Effect::Send { to: from, message });
             return;
         }
@@ -238,6 +248,21 @@ impl Process {
         self.executor.queue = kept;
         back.reverse();
         back
+    }
+
+    /// The actor that this process is goes on elsewhere: what it has not begun goes back, and what comes yet.
+    pub(super) fn leave(&mut self, fx: &mut Vec<Effect>) {
+        self.executor.leaving = true;
+        let mut by_caller: Vec<(ProcId, Vec<TaskId>)> = Vec::new();
+        for Incoming { caller, call } in self.executor.queue.drain(..) {
+            match by_caller.iter_mut().find(|(to, _)| *to == caller) {
+                Some((_, tasks)) => tasks.push(call.task),
+                None => by_caller.push((caller, vec![call.task])),
+            }
+        }
+        for (to, tasks) in by_caller {
+            fx.push(Effect::Send { to, message: Message::Recalled { lease: NO_LEASE, tasks } });
+        }
     }
 
     /// Holds what a constructor's arguments refer to for as long as this process lives.

@@ -325,11 +325,14 @@ impl Process {
     pub(super) fn accept_recalled(
         &mut self,
         now: Nanos,
-        id: LeaseId,
-        back: Vec<TaskId>,
+        from: ProcId,
+        (id, back): (LeaseId, Vec<TaskId>),
         fx: &mut Vec<Effect>,
     ) {
-        let Some(lease) = self.leases.all.get_mut(&id) else { return };
+        let Some(lease) = self.leases.all.get_mut(&id) else {
+            self.accept_returned(from, &back);
+            return;
+        };
         let asked = std::mem::take(&mut lease.recalling);
         let back: HashSet<u64> = back.iter().map(|task| task.seq).collect();
         let (back, rest): (VecDeque<u64>, _) = lease.inflight.iter().partition(|seq| back.contains(seq));

@@ -234,7 +234,7 @@ impl Process {
             Message::Borrow { holds } => self.accept_borrow(from, holds, fx),
             Message::Release { holds } => self.accept_release(from, holds, fx),
             Message::Recall { lease, max } => self.accept_recall(from, lease, max, fx),
-            Message::Recalled { lease, tasks } => self.accept_recalled(now, lease, tasks, fx),
+            Message::Recalled { lease, tasks } => self.accept_recalled(now, from, (lease, tasks), fx),
             Message::FreeBlocks { blocks } => self.accept_free(blocks, fx),
             Message::FromController(message) => self.accept_control(now, message, fx),
             // Not for a process: the runtime handles its agent's messages, and nobody else sends these.
@@ -271,7 +271,12 @@ impl Process {
             FromController::Settled { dead } => self.accept_settled(dead, fx),
             FromController::FreeBlocks { blocks } => self.accept_free(blocks, fx),
             FromController::WaitCycle { text } => self.accept_cycle(text),
-            FromController::Exit { reason } => fx.push(Effect::Exit { reason }),
+            FromController::Exit { reason } => {
+                if reason == ExitReason::Moved {
+                    self.leave(fx);
+                }
+                fx.push(Effect::Exit { reason });
+            }
             FromController::Unplaceable { key, never, reason } => {
                 self.leases.set_unplaceable(key, reason.clone());
                 fx.push(Effect::Answer(Box::new(FromController::Unplaceable { key, never, reason })));

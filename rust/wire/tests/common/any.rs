@@ -232,7 +232,12 @@ fn info() -> impl Strategy<Value = ActorInfo> {
 }
 
 fn reason() -> impl Strategy<Value = ExitReason> {
-    prop_oneof![Just(ExitReason::Retired), Just(ExitReason::OutOfScope), Just(ExitReason::Shutdown)]
+    prop_oneof![
+        Just(ExitReason::Retired),
+        Just(ExitReason::OutOfScope),
+        Just(ExitReason::Shutdown),
+        Just(ExitReason::Moved)
+    ]
 }
 
 fn death() -> impl Strategy<Value = Death> {

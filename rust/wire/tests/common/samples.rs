@@ -334,6 +334,7 @@ fn from_controller() -> Vec<FromController> {
         FromController::Cluster { request, hosts: vec![host] },
         FromController::WaitCycle { text: "a waits for b".to_owned() },
         FromController::Exit { reason: ExitReason::OutOfScope },
+        FromController::Exit { reason: ExitReason::Moved },
         FromController::CreateRefused { actor: actor(), reason: reason.clone() },
         FromController::ActorUnplaceable { actor: actor(), never: false, reason },
         FromController::HandleGiven { actor: actor(), to: OTHER },

@@ -1,5 +1,9 @@
 //! Hosts that are asked to leave.
 
+use raymesh_wire::GroupId;
+use raymesh_wire::control::ExitReason;
+use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupStrategy, InGroup, Selector, Strategy};
+
 use super::*;
 
 impl World {
@@ -48,7 +52,9 @@ fn a_drained_actor_restarts_elsewhere_at_no_cost() {
     let held = world.demand(driver(), 1, &cpu(1.0), 1);
     world.alive(spec, proc(1, 6));
     assert_eq!(world.drain(1, Some(SECOND)), None);
-    assert!(world.leaves(), "it can go on elsewhere");
+    assert!(!world.leaves(), "it has no place elsewhere yet");
+    world.tick(SECOND);
+    assert!(world.leaves(), "its time is up");
     world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     world.give_back(&held[0]);
     let start = world.start().expect("it has a place on the other host");
@@ -93,7 +99,8 @@ fn living_there(world: &mut World) -> (ActorId, Bind) {
 fn a_worker_that_ends_before_its_drained_host_is_lost_costs_no_restart() {
     let mut world = world();
     let (id, held) = living_there(&mut world);
-    world.drain(1, None);
+    world.drain(1, Some(SECOND));
+    world.tick(SECOND);
     assert!(world.leaves());
     world.give_back(&held);
     world.die(proc(1, 6), SIGKILL);
@@ -111,7 +118,8 @@ fn an_actor_without_restarts_left_is_moved_too() {
     world.die(proc(1, 6), SIGKILL);
     let start = world.start().expect("its one restart");
     world.come_alive(id, start, proc(1, 7));
-    world.drain(1, None);
+    world.drain(1, Some(SECOND));
+    world.tick(SECOND);
     assert!(world.leaves());
     world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
     world.give_back(&held);
@@ -129,8 +137,8 @@ fn a_crash_before_the_host_leaves_is_no_move() {
     world.demand(driver(), 2, &set(&[("x", 1.0)]), 1);
     world.drain(1, None);
     assert!(!world.leaves(), "a task keeps it");
-    world.give_back(&held);
     world.die(proc(1, 6), SIGKILL);
+    world.give_back(&held);
     let start = world.start().expect("its one restart");
     world.come_alive(id, start, proc(0, 7));
     world.die(proc(0, 7), SIGKILL);
@@ -159,5 +167,105 @@ fn a_host_that_leaves_is_not_kept_free_for_what_starves() {
     for _ in 0..60 {
         world.tick(SECOND);
     }
-    assert!(world.controller.hosts.iter().all(|(_, host)| host.reserved.is_none()));
+    assert!(world.controller.hosts.iter().all(|(_, host)| host.kept.is_none()));
+}
+
+const MOVED: DeathCause = DeathCause::Requested { reason: ExitReason::Moved };
+
+fn asked_to_move(world: &World) -> Vec<ProcId> {
+    let asked = world.ordered().into_iter().filter_map(|message| match message {
+        ToHost::EndWorker { proc, reason: ExitReason::Moved } => Some(proc),
+        _ => None,
+    });
+    asked.collect()
+}
+
+#[test]
+fn an_actor_moves_as_soon_as_there_is_a_place_for_it_and_then_the_host_leaves() {
+    let mut world = world();
+    let (id, held) = living_there(&mut world);
+    assert_eq!(world.drain(1, None), None);
+    assert!(asked_to_move(&world).is_empty(), "it would be nowhere");
+    world.give_back(&held);
+    assert_eq!(asked_to_move(&world), [proc(1, 6)]);
+    world.controller.audit().unwrap();
+    // Its place is its own already.
+    assert!(world.demand(driver(), 3, &cpu(1.0), 1).is_empty());
+    assert!(!world.leaves());
+    world.die(proc(1, 6), MOVED);
+    let start = world.start().expect("its place is there");
+    assert!(world.leaves(), "nothing is left there");
+    world.come_alive(id, start, proc(0, 7));
+    world.demand(driver(), 3, &cpu(1.0), 0);
+    world.die(proc(0, 7), SIGKILL);
+    assert!(world.start().is_some(), "its one restart is left");
+    world.controller.audit().unwrap();
+}
+
+#[test]
+fn an_actor_that_is_killed_while_it_moves_leaves_its_new_place() {
+    let mut world = world();
+    let (id, held) = living_there(&mut world);
+    world.drain(1, None);
+    world.give_back(&held);
+    world.say(driver(), ToController::KillActor { actor: id, no_restart: true });
+    world.die(proc(1, 6), SIGKILL);
+    world.controller.audit().unwrap();
+    assert_eq!(world.demand(driver(), 3, &cpu(1.0), 1).len(), 1);
+}
+
+#[test]
+fn an_actor_whose_new_host_is_lost_while_it_moves_waits_for_another() {
+    let mut world = World::new(&[("node:__internal_head__", 1.0)]);
+    world.join(1, &[("CPU", 1.0)]);
+    world.alive(ActorSpec { max_restarts: 1, ..actor(driver(), 1) }, proc(1, 6));
+    world.join(2, &[("CPU", 1.0)]);
+    world.drain(1, None);
+    world.event(Event::HostLost { host: HostId(2), why: "its process has ended".to_owned() });
+    world.controller.audit().unwrap();
+    world.die(proc(1, 6), MOVED);
+    assert!(world.start().is_none());
+    world.join(3, &[("CPU", 1.0)]);
+    assert!(world.start().is_some());
+    world.controller.audit().unwrap();
+}
+
+/// The tasks that run in a bundle may end where they are; new ones go where the bundle lies now.
+#[test]
+fn the_bundles_of_a_group_move_with_their_actors() {
+    let mut world = World::new(&[("node:__internal_head__", 1.0)]);
+    world.join(1, &[("CPU", 3.0)]);
+    let group = GroupId { creator: driver(), seq: 1 };
+    let bundle = BundleSpec { resources: cpu(3.0), selector: Selector::default() };
+    let spec = GroupSpec {
+        group,
+        job: JobId(1),
+        name: String::new(),
+        namespace: String::new(),
+        detached: false,
+        strategy: GroupStrategy::Pack,
+        bundles: vec![bundle],
+        near: None,
+        same: String::new(),
+    };
+    world.say(driver(), ToController::CreateGroup { spec: Box::new(spec) });
+    let place = InGroup { group, index: Some(0), capture: false };
+    let wish = Wish { strategy: Strategy::Group(place), selectors: Vec::new() };
+    world.alive(ActorSpec { max_restarts: 1, wish: wish.clone(), ..actor(driver(), 1) }, proc(1, 6));
+    let running = world.wish(driver(), 1, &cpu(1.0), 1, wish.clone()).remove(0);
+    world.drain(1, None);
+    assert!(asked_to_move(&world).is_empty());
+    world.join(2, &[("CPU", 3.0)]);
+    assert_eq!(asked_to_move(&world), [proc(1, 6)]);
+    world.controller.audit().unwrap();
+    assert_eq!(world.wish(driver(), 2, &cpu(1.0), 1, wish)[0].host, HostId(2));
+    world.die(proc(1, 6), MOVED);
+    assert!(world.start().is_some());
+    assert!(!world.leaves(), "a task runs there yet");
+    world.give_back(&running);
+    assert!(world.leaves());
+    world.controller.audit().unwrap();
+    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.controller.audit().unwrap();
+    assert!(world.told(driver()).iter().all(|it| !matches!(it, FromController::GroupState { .. })));
 }

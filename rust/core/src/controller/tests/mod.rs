@@ -3,7 +3,7 @@
 //! - `leases`: demands, grants, blocking. `fairness`: turns, reclaiming, starvation.
 //! - `draining`: hosts that are asked to leave.
 //! - `nearness`: tasks whose arguments lie somewhere.
-//! - `groups`: placement groups. `wishes`: strategies and labels.
+//! - `groups`: placement groups; `keeping`: room for them. `wishes`: strategies and labels.
 //! - `actors`: life cycles and names. `functions`: what they are made of. `deaths`: processes and hosts. `scale`: cost.
 
 mod actors;
@@ -12,6 +12,7 @@ mod draining;
 mod fairness;
 mod functions;
 mod groups;
+mod keeping;
 mod leases;
 mod nearness;
 mod scale;

@@ -1,6 +1,6 @@
 //! Calls to actors: in order, over restarts, and when the actor ends.
 
-use raymesh_wire::control::ActorState;
+use raymesh_wire::control::{ActorState, ExitReason};
 use raymesh_wire::{CallTarget, ErrorKind, ErrorValue, FromController, ObjectId, ReplyStatus, Return, Value};
 
 use super::net::{CONTROLLER, Net, proc};
@@ -320,6 +320,36 @@ fn queued_calls_of_a_dead_caller_do_not_run() {
     assert!(!net.in_use().contains(&block), "a result for a dead caller is lost memory");
     assert_eq!(net.serve(home), mine.task());
     net.let_go(proc(1), &[outer, mine]);
+    net.end_actor(proc(1), actor);
+    net.assert_clean();
+}
+
+#[test]
+fn calls_that_a_moving_actor_has_not_begun_run_once_and_in_order_in_its_next_process() {
+    let mut net = Net::new(3);
+    let actor = net.create(proc(1), arguments(&[], &[]), 1);
+    let mut calls: Vec<ObjectId> =
+        (0..3).map(|_| net.call(proc(1), actor, arguments(&[], &[]), ONCE)).collect();
+    let home = net.home(actor);
+    let running = net.start(home).call.task;
+    // One is on its way when it is asked to move, and one is made after that was heard of.
+    net.hold(proc(1), home);
+    calls.push(net.call(proc(1), actor, arguments(&[], &[]), ONCE));
+    net.tell(home, FromController::Exit { reason: ExitReason::Moved });
+    net.run();
+    net.resume(proc(1), home);
+    calls.push(net.call(proc(1), actor, arguments(&[], &[]), ONCE));
+    assert!(!net.procs[&home].has_calls());
+    net.finish(home, running, result("done"));
+    net.kill(home);
+    assert_eq!(net.value(proc(1), calls[0]), inline("done"));
+    let home = net.home(actor);
+    for expected in &calls[1..] {
+        let call = net.start(home).call;
+        assert_eq!((call.task.object(1), call.attempt), (*expected, 0));
+        net.finish(home, call.task, result(""));
+    }
+    net.let_go(proc(1), &calls);
     net.end_actor(proc(1), actor);
     net.assert_clean();
 }

@@ -110,7 +110,6 @@ fn actor(creator: ProcId, seq: u32, name: &str) -> ToController {
             resources: cpu.clone(),
             placement: cpu,
             wish: raymesh_wire::Wish::default(),
-            near: None,
             name: name.to_owned(),
             namespace: "n".to_owned(),
             detached: true,
