@@ -126,6 +126,32 @@ class Namespace:
         _run("tc", "-n", self.name, "qdisc", "replace", "dev", "eth0", *rate)
         _run("tc", "qdisc", "replace", "dev", self.cable, *rate)
 
+    def delay(
+        self,
+        milliseconds: float,
+        *,
+        jitter: float = 0.0,
+        loss: float = 0.0,
+        reorder: float = 0.0,
+        duplicate: float = 0.0,
+    ) -> None:
+        """Has every packet take so long, each way, give or take `jitter`; the others are shares of all packets.
+
+        It takes the place of `throttle`. Raises RuntimeError if the kernel has no netem.
+        """
+        rule = ["root", "netem", "limit", "100000", "delay", f"{milliseconds}ms", f"{jitter}ms"]
+        for name, share in (("loss", loss), ("reorder", reorder), ("duplicate", duplicate)):
+            if share:
+                rule += [name, f"{100 * share}%"]
+        try:
+            _run("tc", "-n", self.name, "qdisc", "replace", "dev", "eth0", *rule)
+            _run("tc", "qdisc", "replace", "dev", self.cable, *rule)
+        except RuntimeError as error:
+            raise RuntimeError(
+                f"Packets cannot be delayed here: {error}\n"
+                "hint: the kernel needs netem (Debian: modprobe sch_netem; CONFIG_NET_SCH_NETEM)."
+            ) from None
+
     def mend(self) -> None:
         """Ends all faults."""
         self._rules([])

@@ -76,7 +76,7 @@ class Cluster:
     driver of the cluster.
 
     With `network_namespaces`, each host lives in a network namespace of its own, with an address and a cable;
-    `ClusterNode.network` cuts, drops, resets and throttles. This process stays where it is. Needs root.
+    `ClusterNode.network` cuts, drops, resets, throttles and delays. This process stays where it is. Needs root.
     """
 
     def __init__(
@@ -194,6 +194,9 @@ class Cluster:
 
     def shutdown(self) -> None:
         """Ends all hosts."""
+        # All at once, but for the head: who is left of many would be told of the end of each.
+        for node in self.worker_nodes:
+            node._launched.process.terminate()
         for node in reversed(self.list_all_nodes()):
             self.remove_node(node, allow_graceful=node.is_alive())
         if self._network:

@@ -342,6 +342,101 @@ def test_a_full_disk_under_the_journal_stops_nobody(cluster: Start, head: Head) 
     assert raymesh.get(raymesh.get_actor("after").add.remote(), timeout=60) == 2
 
 
+def test_a_head_with_an_older_journal_does_not_go_on_as_if_nothing_had_happened(
+    cluster: Start, head: Head
+) -> None:
+    import raymesh
+    from raymesh.exceptions import RaySystemError
+
+    made = cluster({**head.options, "patience": 6}, {"num_cpus": 2, "resources": {"other": 1}})
+    counter = _actor(raymesh).options(resources={"other": 0.1}, num_cpus=0)
+    raymesh.get(counter.options(name="early").remote().add.remote())
+    journal = Path(head.options["journal"], f"head-{head.options['port']}", "journal.redb")
+    older = journal.read_bytes()
+    late = [counter.options(name=f"late-{n}").remote() for n in range(5)]
+    assert raymesh.get([actor.add.remote() for actor in late]) == [1] * 5
+    head.kill(made)
+    newer = journal.read_bytes()
+    journal.write_bytes(older)
+    made.add_node(**{**head.options, "patience": 6})
+    log = made.head_node._launched.log
+    assert made.head_node._launched.process.wait(30) == 1
+    assert "older than what its hosts have heard" in log.read_text()
+    assert "start it with the journal that was written last" in log.read_text()
+    # What lives goes on, and so does the cluster with the right one.
+    made.remove_node(made.head_node)
+    assert raymesh.get([actor.add.remote() for actor in late]) == [2] * 5
+    journal.write_bytes(newer)
+    made.add_node(**{**head.options, "patience": 6})
+    assert raymesh.get(raymesh.get_actor("late-4").add.remote(), timeout=30) == 3
+    # Without it, who waits is told when the others have waited long enough.
+    head.kill(made)
+    with pytest.raises(RaySystemError, match="head of the cluster is gone"):
+        raymesh.get(counter.options(name="never").remote().add.remote(), timeout=60)
+
+
+def test_what_was_decided_while_the_disk_was_full_is_not_half_forgotten(
+    cluster: Start, head: Head
+) -> None:
+    import raymesh
+
+    made = cluster({**head.options, "patience": 6}, {"num_cpus": 2, "resources": {"other": 1}})
+    log = made.head_node._launched.log
+    journal = Path(head.options["journal"], f"head-{head.options['port']}", "journal.redb")
+    resource.prlimit(made.head_node.pid, resource.RLIMIT_FSIZE, (journal.stat().st_size, -1))
+    counter = _actor(raymesh).options(resources={"other": 0.1}, num_cpus=0)
+
+    deadline = time.monotonic() + 30
+    while "cannot be written" not in log.read_text() and time.monotonic() < deadline:
+        filler = os.urandom(300_000)
+
+        @raymesh.remote(resources={"other": 0.1})
+        def grow(filler: bytes = filler) -> int:
+            return len(filler)
+
+        assert raymesh.get(grow.remote(), timeout=60) == 300_000
+    assert "cannot be written" in log.read_text()
+    unwritten = counter.options(name="unwritten").remote()
+    assert raymesh.get(unwritten.add.remote()) == 1
+    head.kill(made)
+    made.add_node(**{**head.options, "patience": 6})
+    assert made.head_node._launched.process.wait(30) == 1
+    assert raymesh.get(unwritten.add.remote()) == 2
+    made.remove_node(made.head_node)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut off", "nothing"])
+def test_a_damaged_journal_is_told_with_the_way_out(
+    cluster: Start, head: Head, damage: str
+) -> None:
+    import raymesh
+
+    made = cluster(head.options)
+    actor = _actor(raymesh).options(lifetime="detached", name="there", num_cpus=0).remote()
+    assert raymesh.get(actor.add.remote()) == 1
+    journal = Path(head.options["journal"], f"head-{head.options['port']}", "journal.redb")
+    raymesh.shutdown()
+    head.kill(made)
+    whole = journal.read_bytes()
+    broken = bytearray(whole)
+    for at in range(5000, len(whole), 997):
+        broken[at] ^= 4
+    journal.write_bytes({"flipped": bytes(broken), "cut off": whole[:9000], "nothing": b""}[damage])
+    with pytest.raises(RuntimeError, match="cannot be used") as caught:
+        head.again(made)
+    assert "remove the file to begin a new cluster" in str(caught.value)
+    assert "disk may be failing" in str(caught.value)
+    journal.write_bytes(whole)
+    head.again(made)
+
+
+def test_a_journal_that_this_user_may_not_write_is_told(cluster: Start, head: Head) -> None:
+    folder = Path(head.options["journal"])
+    folder.write_text("a file")
+    with pytest.raises(RuntimeError, match="--journal gives another folder"):
+        cluster(head.options)
+
+
 def test_a_second_head_on_one_address_is_refused_and_does_no_harm(
     cluster: Start, head: Head
 ) -> None:

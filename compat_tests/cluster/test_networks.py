@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,18 @@ pytestmark = [
     ),
 ]
 
+
+def _netem() -> bool:
+    """Whether this kernel can delay packets: tried in a namespace that nobody else is in."""
+    rule = ["tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"]
+    try:
+        done = subprocess.run(["unshare", "-n", *rule], capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
+
+
+DELAYS = _netem()
 Start = Callable[..., Any]
 ONE = {"num_cpus": 2, "resources": {"one": 10}}
 TWO = {"num_cpus": 2, "resources": {"two": 10}}
@@ -194,6 +207,55 @@ def test_a_large_object_on_a_thin_line_does_not_hold_up_calls(cluster: Start) ->
     # The bytes alone take 4 s.
     assert slowest < 2.5
     assert alive() == 2
+
+
+@pytest.mark.skipif(DELAYS, reason="this kernel has netem")
+def test_a_kernel_that_cannot_delay_packets_is_told(cluster: Start) -> None:
+    made = cluster(ONE)
+    with pytest.raises(RuntimeError, match="the kernel needs netem"):
+        made.head_node.network.delay(10)
+
+
+@pytest.mark.skipif(not DELAYS, reason="this kernel has no netem")
+@pytest.mark.parametrize(("way", "loss"), [(2, 0.0), (50, 0.01), (200, 0.01)])
+def test_on_a_long_way_everything_takes_longer_and_nobody_is_missed(
+    cluster: Start, tmp_path: Path, way: float, loss: float
+) -> None:
+    head = {**ONE, "port": 6391, "journal": str(tmp_path / "journal")}
+    made = cluster(head, TWO)
+    for node in made.list_all_nodes():
+        node.network.delay(way, jitter=way / 10, loss=loss, reorder=loss, duplicate=loss)
+    # Greets and joins over it.
+    three = made.add_node(**THREE)
+    three.network.delay(way, jitter=way / 10, loss=loss)
+    one, two = on("two"), on("three")
+    assert ray.get([one.add.remote(), two.add.remote()], timeout=120) == [1, 1]
+    assert ray.get([two.add.remote() for _ in range(300)], timeout=120)[-1] == 301
+    array = one.make.remote(60_000)
+    assert ray.get(two.total.remote(array), timeout=120) == 1_799_970_000
+
+    @ray.remote(num_cpus=1, resources={"three": 0.1}, max_retries=0)
+    def double(n: int) -> int:
+        return 2 * n
+
+    assert ray.get([double.remote(n) for n in range(40)], timeout=120) == [2 * n for n in range(40)]
+    ended = time.monotonic() + 8
+    while time.monotonic() < ended:
+        assert alive() == 3
+        time.sleep(0.5)
+    where = made.head_node.network
+    made.remove_node(made.head_node, allow_graceful=False)
+    made.add_node(**head, network=where)
+    assert ray.get(on("two", name="after").add.remote(), timeout=120) == 1
+    ended = time.monotonic() + 12
+    while time.monotonic() < ended:
+        assert alive() == 3
+        time.sleep(0.5)
+    # The dead are.
+    made.remove_node(three, allow_graceful=False)
+    with pytest.raises(ActorDiedError):
+        ray.get(two.add.remote(), timeout=60)
+    assert ray.get(one.add.remote(), timeout=60) == 2
 
 
 def test_two_hosts_that_cannot_hear_each_other_do_not_both_stay(cluster: Start) -> None:

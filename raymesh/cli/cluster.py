@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -101,8 +102,12 @@ def stop(names: Sequence[str]) -> None:
         )
     if names:
         hosts = [record for record in hosts if record in [known[name] for name in names]]
-    # The others first: a head that ends takes its hosts along.
+    # The others first, and all at once: a head that ends takes its hosts along.
     hosts.sort(key=lambda record: record.head)
+    for record in hosts:
+        if not record.head:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(record.pid, signal.SIGTERM)
     for record in hosts:
         end(record.pid)
         kind = "the head" if record.head else "the host"

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mio::net::TcpStream;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -77,6 +78,12 @@ impl Conn {
     /// When the connection is not there (any more).
     pub fn remote(&self) -> io::Result<SocketAddr> {
         self.socket.peer_addr()
+    }
+
+    /// How long the way there and back takes, as far as the system has measured it.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        raymesh_sys::tcp::round_trip(&self.socket)
     }
 
     /// Whether TLS's own handshake is done.

@@ -31,7 +31,7 @@ use crate::frame::Frame;
 use crate::handshake::refuse;
 use crate::hello::{Code, Purpose};
 use crate::lane::Lane;
-use crate::peer::{Action, Nanos, Peer, Timing};
+use crate::peer::{Action, Nanos, Peer, Timing, nanos};
 use crate::session::Message;
 use crate::tls::{self, Identity};
 use crate::token::Token;
@@ -219,7 +219,7 @@ impl Hub {
     /// Who is the head: the others dial it, and wait so long for one that is gone. To be said before it is known.
     pub fn set_head(&mut self, head: HostId, patience: Duration) {
         self.head = Some(head);
-        self.patience = Nanos::try_from(patience.as_nanos()).unwrap_or(Nanos::MAX);
+        self.patience = nanos(patience);
     }
 
     /// How long a head that does not answer is waited for.
@@ -265,6 +265,12 @@ impl Hub {
         self.links.get(&host).is_some_and(|link| link.peer.is_heard(now))
     }
 
+    /// How long the way to it and back takes. Zero: not known yet.
+    #[must_use]
+    pub fn round_trip(&self, host: HostId) -> Duration {
+        self.links.get(&host).map_or(Duration::ZERO, |link| Duration::from_nanos(link.peer.round_trip()))
+    }
+
     /// Living hosts that have not said that all has arrived that was sent to them.
     #[must_use]
     pub fn unacknowledged(&self) -> Vec<HostId> {
@@ -284,7 +290,7 @@ impl Hub {
     pub fn expect(&mut self, host: HostId, within: Duration) {
         let now = self.now();
         if let Some(link) = self.links.get_mut(&host) {
-            link.peer.expect(now, Nanos::try_from(within.as_nanos()).unwrap_or(Nanos::MAX / 2));
+            link.peer.expect(now, nanos(within));
             self.next_look = now;
         }
     }
@@ -450,6 +456,9 @@ impl Hub {
         }
         let hosts: Vec<HostId> = self.links.keys().copied().collect();
         for host in hosts {
+            if self.links.get(&host).is_some_and(|link| link.peer.is_late(now)) {
+                self.measure(host);
+            }
             while let Some(action) = self.links.get_mut(&host).and_then(|link| link.peer.tick(now)) {
                 self.act(host, action, events);
             }
@@ -457,6 +466,15 @@ impl Hub {
         let links = self.links.values().filter_map(|link| link.peer.next_deadline());
         let entries = self.entries.values().filter_map(|entry| entry.deadline);
         self.next_look = links.chain(entries).min().unwrap_or(Nanos::MAX);
+    }
+
+    /// Has the limits of a link follow the way to the other host.
+    pub(super) fn measure(&mut self, host: HostId) {
+        let Some(link) = self.links.get_mut(&host) else { return };
+        let conn = link.conn.and_then(|conn| self.entries.get(&conn));
+        if let Some(round_trip) = conn.and_then(|entry| entry.conn.round_trip()) {
+            link.peer.measured(nanos(round_trip));
+        }
     }
 
     fn act(&mut self, host: HostId, action: Action, events: &mut Vec<Event>) {
@@ -469,6 +487,7 @@ impl Hub {
             Action::Probe => self.probe(host, events),
             Action::Knock => events.push(Event::Knock { host }),
             Action::Ping => {
+                self.measure(host);
                 let tag = self.now();
                 let Some(link) = self.links.get_mut(&host) else { return };
                 let ack = link.session.has_unsaid().then(|| link.session.take_ack());

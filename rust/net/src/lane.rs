@@ -21,10 +21,12 @@ use rustls::Connection;
 
 use crate::conn::{Conn, Parts, tls_error};
 use crate::error::LinkError;
+use crate::peer::{Timing, nanos};
 
 /// Encrypted, or taken from the socket to be decrypted, at a time.
 const CHUNK: usize = 256 << 10;
-/// A lane on which the other system has answered nothing for so long has broken.
+/// A lane on which the other system has answered nothing for so long has broken; longer if it is far
+/// ([`Timing::slack`]).
 const SILENCE: Duration = Duration::from_secs(2);
 
 const HEADER: usize = 20;
@@ -98,11 +100,13 @@ impl Lane {
         let socket = TcpStream::from(socket);
         socket.set_nonblocking(false)?;
         // The end of a path that vanishes without a word would never be met by a reader that waits.
-        let millis = u32::try_from(SILENCE.as_millis()).unwrap_or(u32::MAX);
+        let round_trip = raymesh_sys::tcp::round_trip(&socket).unwrap_or_default();
+        let silence = SILENCE + Duration::from_nanos(Timing::default().slack(nanos(round_trip)));
+        let millis = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
         sockopt::set_tcp_user_timeout(&socket, millis).map_err(io::Error::from)?;
         sockopt::set_socket_keepalive(&socket, true).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepidle(&socket, SILENCE / 2).map_err(io::Error::from)?;
-        sockopt::set_tcp_keepintvl(&socket, SILENCE / 2).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepidle(&socket, silence / 2).map_err(io::Error::from)?;
+        sockopt::set_tcp_keepintvl(&socket, silence / 2).map_err(io::Error::from)?;
         sockopt::set_tcp_keepcnt(&socket, 2).map_err(io::Error::from)?;
         if let Some(tls) = &mut tls {
             // What is given to it is at most a chunk, and leaves before there is more.

@@ -7,13 +7,30 @@
 //! Liveness is what is heard. Both ends say something at least every [`Timing::ping`]. A connection on
 //! which nothing was heard for half of [`Timing::silence`] is taken down, in case only it is broken; a host
 //! of which nothing was heard for all of it is dead. If its system says that nobody listens there any more,
-//! an eighth of it is enough.
+//! an eighth of it is enough. A host that was never heard has [`FIRST`] times as long: greetings take several
+//! ways there and back.
+//!
+//! On a long way a packet that is lost is missed for longer, and it takes longer to make another connection:
+//! the limits grow with the way there and back, as the system measures it ([`Timing::slack`]).
 //!
 //! The head may be started again: it is dialed for as long as the others have patience, whatever its system
 //! says meanwhile.
 
+use std::time::Duration;
+
 /// Nanoseconds on the clock of this host.
 pub type Nanos = u64;
+
+/// A host that was never heard may take so many times the silence of one that was.
+const FIRST: Nanos = 5;
+/// So many ways there and back more are given to those who are far: for a packet that is lost again and again,
+/// and for another connection then.
+const ROUND_TRIPS: Nanos = 16;
+
+/// At most half of what there is, so that a sum does not overflow.
+pub(crate) fn nanos(time: Duration) -> Nanos {
+    Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX).min(Nanos::MAX / 2)
+}
 
 /// How long things take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +57,16 @@ impl Timing {
     #[must_use]
     pub const fn for_silence(silence: Nanos) -> Self {
         Self { silence, ping: silence / 8, handshake: silence / 2, retry: silence / 100 }
+    }
+
+    /// What is added to [`Self::silence`] on a way that takes so long there and back; half of it to
+    /// [`Self::handshake`]. Nothing up to a twentieth of the silence (100 ms).
+    #[must_use]
+    pub const fn slack(&self, round_trip: Nanos) -> Nanos {
+        // One that takes longer is not far but broken.
+        let most = self.silence / 2;
+        let round_trip = if round_trip < most { round_trip } else { most };
+        ROUND_TRIPS * round_trip.saturating_sub(self.silence / 20)
     }
 }
 
@@ -81,8 +108,12 @@ enum State {
 pub struct Peer {
     timing: Timing,
     dials: bool,
-    /// Silence after which it is dead.
-    patience: Nanos,
+    /// The way there and back.
+    round_trip: Nanos,
+    /// Silence after which it is dead, if it was never heard.
+    first: Nanos,
+    /// It may return within that time.
+    returns: Nanos,
     /// Time after which it is dead if nobody listens there.
     patience_refused: Nanos,
     state: State,
@@ -103,7 +134,9 @@ impl Peer {
         Self {
             timing,
             dials,
-            patience: timing.silence,
+            round_trip: 0,
+            first: FIRST * timing.silence,
+            returns: 0,
             patience_refused: timing.silence / 8,
             state: State::Idle,
             heard: 0,
@@ -116,7 +149,8 @@ impl Peer {
     /// One that may come back within that time.
     #[must_use]
     pub fn that_may_return(mut self, within: Nanos) -> Self {
-        self.patience = within.max(self.timing.silence);
+        self.first = within.max(self.first);
+        self.returns = within;
         self.patience_refused = within.max(self.timing.silence / 8);
         self
     }
@@ -124,7 +158,26 @@ impl Peer {
     /// It knows of this host, and dials within that time, or it is dead.
     pub fn expect(&mut self, now: Nanos, within: Nanos) {
         self.want(now);
-        self.heard = (now + within).saturating_sub(self.patience).max(now);
+        self.heard = now;
+        self.first = within;
+    }
+
+    /// The way there and back takes so long.
+    pub fn measured(&mut self, round_trip: Nanos) {
+        self.round_trip = round_trip;
+    }
+
+    pub const fn round_trip(&self) -> Nanos {
+        self.round_trip
+    }
+
+    /// Silence after which it is dead, wherever it is.
+    fn silence(&self) -> Nanos {
+        self.timing.silence + self.timing.slack(self.round_trip)
+    }
+
+    fn patience(&self) -> Nanos {
+        if self.met { self.silence().max(self.returns) } else { self.first }
     }
 
     /// Whether a connection is there.
@@ -136,7 +189,13 @@ impl Peer {
     /// Whether it is connected, and has said something lately.
     #[must_use]
     pub fn is_heard(&self, now: Nanos) -> bool {
-        self.is_up() && now.saturating_sub(self.heard) <= 2 * self.timing.ping
+        self.is_up() && now.saturating_sub(self.heard) <= 2 * (self.timing.ping + self.round_trip)
+    }
+
+    /// Whether it is connected, and has missed the time to say something.
+    #[must_use]
+    pub fn is_late(&self, now: Nanos) -> bool {
+        self.is_up() && now.saturating_sub(self.heard) > 2 * self.timing.ping
     }
 
     #[must_use]
@@ -221,11 +280,11 @@ impl Peer {
         let silent_for = now.saturating_sub(self.heard);
         match self.state {
             State::Idle | State::Dead => return None,
-            _ if silent_for >= self.patience => {
+            _ if silent_for >= self.patience() => {
                 self.state = State::Dead;
                 return Some(Action::GiveUp { silent_for });
             }
-            State::Up { .. } if silent_for >= self.timing.silence / 2 => {
+            State::Up { .. } if silent_for >= self.silence() / 2 => {
                 self.state = State::Down { next: now };
                 return Some(Action::Drop);
             }
@@ -254,13 +313,13 @@ impl Peer {
     /// When [`Self::tick`] has something to say.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
-        let dead = self.heard + self.patience;
+        let dead = self.heard + self.patience();
         match self.state {
             State::Idle | State::Dead => None,
             State::Dialing => Some(dead),
             State::Down { next } => Some(next.min(dead)),
             State::Up { last_said } => {
-                Some((last_said + self.timing.ping).min(self.heard + self.timing.silence / 2))
+                Some((last_said + self.timing.ping).min(self.heard + self.silence() / 2))
             }
         }
     }

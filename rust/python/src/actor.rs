@@ -256,7 +256,7 @@ impl Actor {
                 }
                 (Waited::Done, None) => return Ok(()),
                 (Waited::Interrupted, None) => py.check_signals()?,
-                _ => return Err(PyRuntimeError::new_err("the raymesh runtime has stopped")),
+                _ => return Err(Failure::from(session.proc.stopped()).into()),
             }
         }
     }

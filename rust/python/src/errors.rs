@@ -44,6 +44,11 @@ impl From<Failure> for PyErr {
             Failure::Store(error @ StoreError::HostLost) => {
                 Python::attach(|py| exception(py, "ObjectLost", error.to_string().as_bytes(), ""))
             }
+            Failure::Request(RequestError::Lost(reason))
+            | Failure::Store(StoreError::Request(RequestError::Lost(reason))) => {
+                let text = format!("{reason}\nhint: call shutdown(), and init() to join another cluster");
+                Python::attach(|py| exception(py, "System", text.as_bytes(), ""))
+            }
             Failure::Store(error) => PyRuntimeError::new_err(error.to_string()),
             Failure::Request(error) => PyRuntimeError::new_err(error.to_string()),
         }

@@ -15,6 +15,7 @@ use raymesh_wire::{FromController, GroupId, ToController, Value};
 use crate::actor::{ask, unexpected};
 use crate::cluster::amounts;
 use crate::context::node_bytes;
+use crate::errors::Failure;
 use crate::frame;
 use crate::object_ref::ObjectRef;
 use crate::session::{self, Session, resource_set};
@@ -89,7 +90,7 @@ fn await_name(py: Python<'_>, session: &Session, group: GroupId) -> PyResult<()>
             }
             (Waited::Done, None) => return Ok(()),
             (Waited::Interrupted, None) => py.check_signals()?,
-            _ => return Err(PyRuntimeError::new_err("the raymesh runtime has stopped")),
+            _ => return Err(Failure::from(session.proc.stopped()).into()),
         }
     }
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use raymesh_core::process::{Awaited, Flag, Lookup, Process};
 use raymesh_runtime::process::{Waited, Waiting};
 use raymesh_wire::{Block, ErrorKind, ErrorValue, ObjectId, Value};
 
-use crate::errors::exception;
+use crate::errors::{Failure, exception};
 use crate::frame;
 use crate::object_ref::ObjectRef;
 use crate::session::{self, Session};
@@ -42,19 +42,8 @@ pub(crate) fn wait_for(
                 let hint = "hint: let one of them answer without waiting, or make it an async actor.";
                 return Err(exception(py, "System", format!("{text}\n{hint}").as_bytes(), ""));
             }
-            Waited::Stopped => return Err(stopped(py, session)),
+            Waited::Stopped => return Err(Failure::from(session.proc.stopped()).into()),
         }
-    }
-}
-
-/// Why a wait has ended without what it waited for.
-fn stopped(py: Python<'_>, session: &Session) -> PyErr {
-    match session.proc.loss() {
-        Some(reason) => {
-            let text = format!("{reason}\nhint: call shutdown(), and init() to join another cluster");
-            exception(py, "System", text.as_bytes(), "")
-        }
-        None => PyRuntimeError::new_err("raymesh was shut down while this call waited"),
     }
 }
 
@@ -105,7 +94,7 @@ fn found(py: Python<'_>, session: &Session, flag: &Arc<Flag>, until: Until) -> P
         match session.proc.read_core(|core| core.lookup(flag.id())) {
             Lookup::Ready(value) => return Ok(value),
             Lookup::Pending | Lookup::Unknown if session.proc.loss().is_some() => {
-                return Err(stopped(py, session));
+                return Err(Failure::from(session.proc.stopped()).into());
             }
             Lookup::Pending if !session.proc.is_stopping() => {
                 await_all(py, session, &[Arc::clone(flag)], until.left())?;

@@ -7,6 +7,7 @@
 //! - [`fd`]: descriptors that cross `fork` and `exec`; eventfd.
 //! - [`process`]: pidfd, parent-death signal, subreaper, thread name.
 //! - [`signals`]: which threads get them.
+//! - [`tcp`]: what the system knows of a connection.
 //! - [`cpu`]: cores at this process's disposal; the pause between two polls.
 //!
 //! With `raymesh-shm`, the only crate that contains `unsafe`.
@@ -20,6 +21,7 @@ pub mod mapping;
 pub mod memfd;
 pub mod process;
 pub mod signals;
+pub mod tcp;
 
 pub use cpu::{online_cpus, spin_hint};
 pub use mapping::{Mapping, PAGE};

@@ -29,13 +29,19 @@ impl Process {
         for id in behind {
             let Some(lease) = self.leases.all.get_mut(&id) else { continue };
             let first = lease.inflight.front().copied();
-            if std::mem::replace(&mut lease.seen, first) != first || lease.recalling {
+            if std::mem::replace(&mut lease.seen, first) != first {
+                lease.seen_since = self.now;
+                continue;
+            }
+            // To a worker far away and back it takes that long.
+            if lease.recalling || self.now.saturating_sub(lease.seen_since) < lease.way {
                 continue;
             }
             lease.recalling = true;
             lease.engaged = true;
             let (shape, worker, max) = (lease.shape, lease.worker, lease.inflight.len() as u32 - 1);
-            self.leases.take_long(shape);
+            let way = lease.way;
+            self.leases.take_long(shape, way);
             fx.push(Effect::Send { to: worker, message: Message::Recall { lease: id, max } });
         }
     }

@@ -20,6 +20,10 @@ const LEASE_LINGER: Nanos = 20_000_000;
 /// A worker gets at most so much work ahead, by the measured length of the shape's tasks.
 const PIPELINE_US: u32 = 2_000;
 const PIPELINE_MAX: u32 = 64;
+/// To another host, more is on its way.
+const PIPELINE_MAX_FAR: u32 = 1024;
+/// What takes longer than this is not the way.
+const LONGEST_WAY: Nanos = 1_000_000_000;
 
 #[derive(Debug)]
 pub(super) struct Shape {
@@ -53,8 +57,28 @@ pub(super) struct Lease {
     pub(super) recalling: bool,
     /// Its worker waits for something, or its call takes long: it gets no more until it replies.
     pub(super) engaged: bool,
-    /// The first of the calls sent when that was looked at last.
+    /// The first of the calls sent when that was looked at last, and since when it was.
     pub(super) seen: Option<u64>,
+    pub(super) seen_since: Nanos,
+    /// The call that was sent last while none was on its way, and when.
+    alone: Option<(u64, Nanos)>,
+    /// Of a worker on another host: how long a call and its reply are on their way, as far as is known.
+    pub(super) way: Nanos,
+}
+
+impl Lease {
+    /// The shortest of all counts: to the others, something else adds (the first call has its function fetched).
+    fn measure_way(&mut self, took: Nanos) {
+        let took = took.min(LONGEST_WAY);
+        self.way = if self.way == 0 { took } else { self.way.min(took) };
+    }
+}
+
+/// How many calls of that length a worker gets at a time that is so far away.
+pub(super) fn pipeline_depth(exec_us: Option<u32>, way: Nanos) -> usize {
+    let ahead = u64::from(PIPELINE_US) + way / 1000;
+    let most = if way == 0 { PIPELINE_MAX } else { PIPELINE_MAX_FAR };
+    exec_us.map_or(1, |us| (ahead / u64::from(us.max(1))).clamp(1, u64::from(most)) as usize)
 }
 
 /// See the module.
@@ -113,10 +137,10 @@ impl Leases {
         }
     }
 
-    /// Tasks of this shape take long, whatever was known of them.
-    pub(super) fn take_long(&mut self, key: u32) {
+    /// Tasks of this shape take too long to be sent ahead to a worker so far away, whatever was known of them.
+    pub(super) fn take_long(&mut self, key: u32, way: Nanos) {
         if let Some(shape) = self.shapes.get_mut(key as usize) {
-            shape.exec_us = Some(shape.exec_us.unwrap_or(0).max(PIPELINE_US));
+            shape.exec_us = Some(shape.exec_us.unwrap_or(0).max(PIPELINE_US + (way / 1000) as u32));
         }
     }
 
@@ -228,7 +252,7 @@ impl Process {
         if let Some(error) = self.doom(key) {
             self.fail_queue(key, &error, fx);
         }
-        let depth = self.pipeline_depth(key);
+        let exec_us = self.leases.shapes[key as usize].exec_us;
         loop {
             let leases = &mut self.leases;
             let shape = &mut leases.shapes[key as usize];
@@ -239,7 +263,8 @@ impl Process {
                 .leases
                 .iter()
                 .filter_map(|id| leases.all.get(id).map(|lease| (*id, lease)))
-                .filter(|(_, lease)| !lease.reclaimed && !lease.engaged && lease.inflight.len() < depth)
+                .filter(|(_, lease)| !lease.reclaimed && !lease.engaged)
+                .filter(|(_, lease)| lease.inflight.len() < pipeline_depth(exec_us, lease.way))
                 .min_by_key(|(_, lease)| lease.inflight.len());
             let Some((id, _)) = room else { break };
             let Some(seq) = shape.queue.pop_front() else { break };
@@ -251,15 +276,11 @@ impl Process {
         self.steal(now, key, fx);
     }
 
-    fn pipeline_depth(&self, key: u32) -> usize {
-        match self.leases.shapes[key as usize].exec_us {
-            None => 1,
-            Some(us) => (PIPELINE_US / us.max(1)).clamp(1, PIPELINE_MAX) as usize,
-        }
-    }
-
     fn push(&mut self, seq: u64, id: LeaseId, fx: &mut Vec<Effect>) {
         let Some(lease) = self.leases.all.get_mut(&id) else { return };
+        if lease.inflight.is_empty() {
+            lease.alone = Some((seq, self.now));
+        }
         lease.inflight.push_back(seq);
         // Each task that is to be spread is to be placed.
         lease.reclaimed |= self.leases.shapes[lease.shape as usize].wish.strategy == Strategy::Spread;
@@ -376,6 +397,9 @@ impl Process {
             recalling: false,
             engaged: false,
             seen: None,
+            seen_since: 0,
+            alone: None,
+            way: 0,
         };
         self.leases.all.insert(id, lease);
         self.watch(worker, fx);
@@ -447,12 +471,17 @@ impl Process {
             shape.queue.push_front(seq);
         }
         let shape = &self.leases.shapes[key as usize];
-        let leases = &mut self.leases.all;
+        let (leases, here) = (&mut self.leases.all, self.me.host());
         let done = shape.leases.iter().copied().find(|id| {
             let Some(lease) = leases.get_mut(id) else { return false };
             let at = lease.inflight.iter().position(|other| *other == seq);
             let found = at.is_some_and(|at| lease.inflight.remove(at).is_some());
             lease.engaged &= !found;
+            if let Some((_, sent)) = lease.alone.take_if(|(alone, _)| *alone == seq)
+                && lease.worker.host() != here
+            {
+                lease.measure_way(now.saturating_sub(sent).saturating_sub(u64::from(exec_us) * 1000));
+            }
             found
         });
         self.dispatch(now, key, fx);

@@ -13,6 +13,7 @@ use crate::conn::Conn;
 use crate::error::LinkError;
 use crate::handshake::{Acceptor, Dialer, refuse};
 use crate::hello::{Code, Purpose};
+use crate::peer::nanos;
 
 impl Hub {
     pub(super) fn dial(&mut self, host: HostId) -> Result<(), LinkError> {
@@ -73,7 +74,8 @@ impl Hub {
         let handshake =
             Acceptor::new(self.token.clone()).map_err(|error| LinkError::Refused(error.to_string()))?;
         let conn = Conn::acceptor(socket, self.server.clone())?;
-        self.add(conn, Role::Accepting { handshake: Box::new(handshake) })?;
+        let conn = self.add(conn, Role::Accepting { handshake: Box::new(handshake) })?;
+        self.extend(conn);
         Ok(())
     }
 
@@ -81,10 +83,20 @@ impl Hub {
         let id = ConnId(self.next_conn);
         self.next_conn += 1;
         self.poll.registry().register(conn.socket(), Key(id.0), Interest::READABLE | Interest::WRITABLE)?;
-        let deadline = self.now() + self.timing.handshake;
+        let began = self.now();
+        let deadline = began + self.timing.handshake;
         self.next_look = self.next_look.min(deadline);
-        self.entries.insert(id, Entry { conn, role, deadline: Some(deadline) });
+        self.entries.insert(id, Entry { conn, role, began, deadline: Some(deadline) });
         Ok(id)
+    }
+
+    /// Who is far has more time for the handshake. To be said once the system is connected.
+    pub(super) fn extend(&mut self, conn: ConnId) {
+        let Some(entry) = self.entries.get_mut(&conn) else { return };
+        if let Some(round_trip) = entry.conn.round_trip() {
+            let limit = self.timing.handshake + self.timing.slack(nanos(round_trip)) / 2;
+            entry.deadline = Some(entry.began + limit);
+        }
     }
 
     pub(super) fn close(&mut self, conn: ConnId) {
@@ -199,10 +211,15 @@ impl Hub {
         received: u64,
         events: &mut Vec<Event>,
     ) {
+        let now = self.now();
         let verdict = match self.links.get_mut(&from) {
             // Of those that this head has taken over, it knows all that live.
             link if to != self.me && self.head == Some(self.me) => match link {
-                Some(link) if !link.peer.is_dead() => Err((Code::Moved, self.me.0.to_string())),
+                Some(link) if !link.peer.is_dead() => {
+                    // It is on its way, and has the time to dial once more.
+                    link.peer.heard(now);
+                    Err((Code::Moved, self.me.0.to_string()))
+                }
                 _ => Err((Code::Stale, String::new())),
             },
             _ if to != self.me => Err((Code::Unknown, "it is not here".to_owned())),
@@ -249,6 +266,7 @@ impl Hub {
             link.peer.connected(now);
             self.next_look = now;
         }
+        self.measure(host);
         events.push(Event::Up { host });
         self.pump(host);
     }

@@ -15,6 +15,7 @@ use crate::peer::Nanos;
 pub struct Entry {
     pub conn: Conn,
     pub role: Role,
+    pub began: Nanos,
     /// Until when it must have become something.
     pub deadline: Option<Nanos>,
 }

@@ -24,7 +24,11 @@ impl Hub {
                     link.peer.not_refused();
                 }
             }
-            // Without encryption the acceptor speaks first of all.
+            Role::Dialing { .. } => {
+                self.extend(conn);
+                // Without encryption the acceptor speaks first of all.
+                self.advance(conn, events);
+            }
             _ => self.advance(conn, events),
         }
     }

@@ -51,7 +51,7 @@ fn dials_that_fail_come_less_and_less_often_and_end() {
     peer.want(0);
     let done = run(&mut peer, 10_000 * MS);
     let (last, dials) = done.split_last().unwrap();
-    assert_eq!(*last, (2_000, Action::GiveUp { silent_for: 2_000 * MS }));
+    assert_eq!(*last, (10_000, Action::GiveUp { silent_for: 10_000 * MS }));
     let pauses: Vec<Nanos> = dials.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     assert_eq!(pauses[..5], [20, 40, 80, 160, 250]);
     assert!(pauses[5..].iter().all(|pause| *pause == 250));
@@ -143,4 +143,38 @@ fn a_firewall_that_refuses_for_a_moment_kills_nobody() {
     peer.connected(300 * MS);
     peer.disconnected(400 * MS);
     assert!(!peer.refused(400 * MS));
+}
+
+#[test]
+fn who_is_far_may_be_silent_for_longer() {
+    let far = 400 * MS;
+    for (round_trip, silence) in [(0, 2_000), (100 * MS, 2_000), (far, 6_800), (60_000 * MS, 16_400)] {
+        let mut peer = later();
+        peer.want(0);
+        peer.tick(0);
+        peer.connected(0);
+        peer.measured(round_trip);
+        let done = run(&mut peer, 100_000 * MS);
+        let drop = done.iter().find(|(_, action)| *action == Action::Drop).unwrap();
+        assert_eq!(drop.0, silence / 2);
+        assert_eq!(done.last().unwrap().0, silence);
+    }
+}
+
+#[test]
+fn a_greeting_over_a_long_way_is_waited_for() {
+    let mut peer = earlier();
+    peer.want(0);
+    peer.tick(0);
+    let done = run(&mut peer, 9_999 * MS);
+    assert!(done.iter().all(|(_, action)| *action == Action::Knock), "{done:?}");
+    assert!(!peer.is_dead());
+}
+
+#[test]
+fn who_was_to_come_within_a_time_and_does_not_is_dead_after_it() {
+    let mut peer = earlier();
+    peer.expect(50 * MS, 5_000 * MS);
+    let done = run(&mut peer, 60_000 * MS);
+    assert_eq!(done.last().unwrap(), &(5_050, Action::GiveUp { silent_for: 5_000 * MS }));
 }

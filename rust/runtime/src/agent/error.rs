@@ -22,11 +22,8 @@ pub enum StartError {
     Link(#[from] raymesh_net::LinkError),
     #[error("the head gives an answer that does not parse\nhint: install the same raymesh on all hosts")]
     Answer,
-    #[error(
-        "the journal {} cannot be used: {reason}\nhint: if another head runs, end it or start this one elsewhere \
-         (--port, --journal); if not, make room there, or remove the file to begin a new cluster", path.display()
-    )]
-    Journal { path: PathBuf, reason: String },
+    #[error("the journal {} cannot be used: {reason}\nhint: {}", path.display(), trouble.hint())]
+    Journal { path: PathBuf, reason: String, trouble: Trouble },
     #[error(
         "the journal {} is of {theirs}, and this is {ours}\nhint: start the head with the version that wrote it, \
          or remove the file to begin a new cluster", path.display()
@@ -34,6 +31,35 @@ pub enum StartError {
     ForeignJournal { path: PathBuf, theirs: String, ours: String },
     #[error("the system refuses {what}: {source}\nhint: see the limits that `ulimit -a` shows")]
     System { what: &'static str, source: io::Error },
+}
+
+/// What kind of thing is wrong with a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// Another head writes it.
+    Busy,
+    /// It is not what a head has written.
+    Damaged,
+    Full,
+    /// The system has its reasons.
+    System,
+}
+
+impl Trouble {
+    const fn hint(self) -> &'static str {
+        match self {
+            Self::Busy => {
+                "another head runs with it: end that one, or start this one elsewhere (--port, --journal)"
+            }
+            Self::Damaged => {
+                "the disk may be failing, or another program has written there. Put back a copy that is as new as the \
+                 cluster, or remove the file to begin a new cluster"
+            }
+            Self::Full => "make room there, or give another folder with --journal",
+            Self::System => "this user must be able to write there; --journal gives another folder",
+        }
+    }
 }
 
 impl StartError {

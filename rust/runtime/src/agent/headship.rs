@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use raymesh_core::controller::{Controller, Effect, Event};
@@ -64,6 +64,8 @@ pub struct Headship {
     /// In the order of the journal.
     waiting: VecDeque<Waiting>,
     patience: Duration,
+    /// It cannot go on: nothing that it decides may leave.
+    abandoned: bool,
 }
 
 /// All that is saved beside the controller.
@@ -99,7 +101,15 @@ impl Headship {
     pub fn new(me: HostId, patience: Duration) -> Self {
         let (hosts, lines) = (BTreeMap::new(), BTreeMap::new());
         let state = State { next: me.0 + 1, hosts, lines, now: 0, head: me };
-        Self { me, state, journal: None, retry_at: None, waiting: VecDeque::new(), patience }
+        Self {
+            me,
+            state,
+            journal: None,
+            retry_at: None,
+            waiting: VecDeque::new(),
+            patience,
+            abandoned: false,
+        }
     }
 
     /// From what an earlier head has left.
@@ -112,8 +122,7 @@ impl Headship {
         let mut controller: Controller = controller;
         let state: State = state;
         let former = state.head;
-        let (journal, retry_at, waiting) = (None, None, VecDeque::new());
-        let mut headship = Self { me: former, state, journal, retry_at, waiting, patience };
+        let mut headship = Self { state, ..Self::new(former, patience) };
         for (_, record) in &saved.log {
             match postcard::from_bytes(record)? {
                 Record::Event { now, via, event } => {
@@ -173,6 +182,16 @@ impl Headship {
             what: "room for a snapshot",
             source: std::io::Error::other(error.to_string()),
         })
+    }
+
+    /// Writes nothing more, and lets the hosts wait for another head. Where the journal is.
+    pub fn abandon(&mut self) -> Option<PathBuf> {
+        self.abandoned = true;
+        self.journal.take().map(|journal| journal.file().to_owned())
+    }
+
+    pub const fn is_abandoned(&self) -> bool {
+        self.abandoned
     }
 
     /// Removes the journal: the cluster has ended.
@@ -330,6 +349,9 @@ impl Headship {
     /// What may be done now, and whose word had led to it.
     pub fn next_due(&mut self) -> Option<(Option<HostId>, Vec<Due>)> {
         let committed = self.journal.as_ref().map_or(u64::MAX, Journal::committed);
+        if self.abandoned {
+            return None;
+        }
         let first = self.waiting.pop_front_if(|waiting| waiting.number <= committed)?;
         if let Some((host, number)) = first.via
             && let Some(line) = self.state.lines.get_mut(&host)

@@ -15,6 +15,7 @@ use raymesh_wire::between::{Between, JoinAnswer, JoinRequest, Neighbour};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Head, Member, Role, Secret};
+use super::error::Trouble;
 use super::headship::{self, Headship, Resumed};
 use super::journal;
 use super::links::Links;
@@ -25,7 +26,7 @@ use super::{FIRST_HOST, StartError};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long hosts that an earlier head knew have to come to a new one.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Where a host stands when it begins.
 #[derive(Debug)]
@@ -66,6 +67,7 @@ fn lead(config: &Head, wake: &OwnedFd) -> Result<Place, StartError> {
     let fail = |error: postcard::Error| StartError::Journal {
         path: directory.clone().unwrap_or_default(),
         reason: format!("what is in it does not parse ({error})"),
+        trouble: Trouble::Damaged,
     };
     let about = match &saved {
         Some(saved) => postcard::from_bytes(&saved.about).map_err(fail)?,

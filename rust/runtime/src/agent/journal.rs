@@ -4,6 +4,7 @@
 //! take it (it is full), the cluster goes on without a journal, says so, and begins a new one from a
 //! [snapshot](Journal::snapshot) as soon as it can.
 
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use raymesh_sys::fd::eventfd_signal;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::StartError;
+use super::error::Trouble;
 
 /// What happened, by number.
 const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
@@ -53,6 +55,13 @@ impl Saved {
         let snapshot = self.snapshot.as_ref().map_or(0, |(number, _)| *number);
         self.log.last().map_or(snapshot, |(number, _)| *number)
     }
+
+    /// Whether nothing is missing between the snapshot and the last record.
+    fn is_whole(&self) -> bool {
+        self.snapshot.as_ref().is_some_and(|(first, _)| {
+            self.log.iter().zip(first + 1..).all(|((number, _), expected)| *number == expected)
+        })
+    }
 }
 
 /// A journal that is written.
@@ -80,8 +89,24 @@ struct Shared {
 /// A snapshot is due when the log is longer than this, and longer than the last snapshot.
 const GROWTH: usize = 16 << 20;
 
-fn failed(path: &Path, error: impl std::fmt::Display) -> StartError {
-    StartError::Journal { path: path.to_owned(), reason: error.to_string() }
+fn failed(path: &Path, error: redb::Error) -> StartError {
+    let trouble = match &error {
+        redb::Error::DatabaseAlreadyOpen => Trouble::Busy,
+        redb::Error::Io(error) if error.kind() == ErrorKind::StorageFull => Trouble::Full,
+        // It was cut to nothing.
+        redb::Error::Io(error)
+            if !matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>
+        {
+            Trouble::System
+        }
+        _ => Trouble::Damaged,
+    };
+    StartError::Journal { path: path.to_owned(), reason: error.to_string(), trouble }
+}
+
+fn damaged(path: &Path) -> StartError {
+    let reason = "parts of it are missing".to_owned();
+    StartError::Journal { path: path.to_owned(), reason, trouble: Trouble::Damaged }
 }
 
 /// What an earlier head has left in the directory, if it is one's journal.
@@ -94,10 +119,13 @@ pub fn read(directory: &Path) -> Result<Option<Saved>, StartError> {
         return Ok(None);
     }
     let fail = |error: redb::Error| failed(&file, error);
-    let database = Database::open(&file).map_err(|error| fail(error.into()))?;
+    // All of it is looked at: a file that has changed is not believed, and does no harm.
+    let opened = Database::builder().set_check_integrity_on_open(true).open(&file);
+    let database = opened.map_err(|error| fail(error.into()))?;
     let saved = read_from(&database).map_err(fail)?;
     match saved {
         None => Ok(None),
+        Some((_, saved)) if !saved.is_whole() => Err(damaged(&file)),
         Some((form, saved)) if form == FORM.as_bytes() => Ok(Some(saved)),
         Some((form, _)) => Err(StartError::ForeignJournal {
             path: file,
@@ -147,7 +175,7 @@ impl Journal {
             .recursive(true)
             .mode(0o700)
             .create(directory)
-            .map_err(|error| failed(directory, error))?;
+            .map_err(|error| failed(directory, error.into()))?;
         let fail = |error: redb::Error| failed(&file, error);
         let database = Database::create(&file).map_err(|error| fail(error.into()))?;
         begin(&database, about, number, state).map_err(fail)?;

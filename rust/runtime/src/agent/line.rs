@@ -54,7 +54,17 @@ impl<T> Line<T> {
     /// Takes on a word; its number.
     pub fn push(&mut self, word: T) -> u64 {
         self.kept.push_back(word);
+        self.last()
+    }
+
+    /// The number of the last word that was taken on.
+    pub fn last(&self) -> u64 {
         self.heard + self.kept.len() as u64
+    }
+
+    /// The last word that cannot be said again: the other end has promised to know it.
+    pub const fn forgotten(&self) -> u64 {
+        self.heard
     }
 
     /// Everything up to this number may leave.
@@ -64,7 +74,7 @@ impl<T> Line<T> {
 
     /// Everything may leave.
     pub fn release_all(&mut self) {
-        self.release(self.heard + self.kept.len() as u64);
+        self.release(self.last());
     }
 
     /// The next word to send, and its number.

@@ -16,6 +16,10 @@ use super::run::{Runner, Todo};
 /// A head may be out of reach for so long before anybody is told.
 const UNEASY: u64 = 1_000_000_000;
 
+/// What it means that the hosts know more than the head.
+const BEHIND: &str =
+    "its journal is older than what its hosts have heard (it is a copy, or the disk took no more at the end)";
+
 /// Since when there is no connection to the head.
 #[derive(Debug, Default)]
 pub struct Absence {
@@ -140,7 +144,11 @@ impl Runner {
     pub(super) fn hear_resume(&mut self, from: HostId, heard: u64) {
         let Some(links) = &mut self.links else { return };
         let Some(headship) = &mut links.headship else {
-            if from == links.head {
+            if from == links.head && heard < links.line.forgotten() {
+                self.lose_cluster(format!(
+                    "the head of the cluster has come back without its past: {BEHIND}"
+                ));
+            } else if from == links.head {
                 links.line.open(heard);
                 self.pour_up();
             }
@@ -148,11 +156,25 @@ impl Runner {
         };
         let hosts = headship.neighbours();
         let Some(line) = headship.line(from) else { return };
+        if heard > line.last() {
+            return self.lose_past();
+        }
         line.open(heard);
         let heard = line.arrived();
         self.tell_agent(from, Between::Resume { heard });
         self.tell_agent(from, Between::Roll { hosts });
         self.pour_down(from);
+    }
+
+    /// On the head: to go on from here would be to decide anew what is decided. The hosts wait for a head that
+    /// knows it.
+    fn lose_past(&mut self) {
+        let Some(headship) = self.links.as_mut().and_then(|links| links.headship.as_mut()) else { return };
+        let file = headship.abandon().map_or_else(String::new, |file| file.display().to_string());
+        self.lose_cluster(format!(
+            "this head cannot go on from {file}: {BEHIND}\nhint: start it with the journal that was written last. If \
+             there is none, end all hosts of the cluster (`raymesh stop`), and start it anew"
+        ));
     }
 
     /// The head was started again, and has another number now.
@@ -244,7 +266,7 @@ impl Runner {
     }
 
     /// Shows a text to the user, as the runtime's own.
-    fn notify(&self, text: &str) {
+    pub(super) fn notify(&self, text: &str) {
         let (proc, pid) = (self.endpoint.me(), std::process::id());
         for text in text.lines() {
             self.output.push(OutputLine {

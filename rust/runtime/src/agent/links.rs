@@ -254,7 +254,10 @@ impl Runner {
         }
     }
 
-    fn lose_cluster(&mut self, reason: String) {
+    pub(super) fn lose_cluster(&mut self, reason: String) {
+        if !self.config.driver {
+            self.notify(&reason);
+        }
         self.lost = Some(reason);
         self.stopping = true;
     }
@@ -377,6 +380,9 @@ impl Runner {
     /// Says farewell to the others.
     pub(super) fn leave(&mut self) {
         if let Some(links) = &mut self.links {
+            if links.headship.as_ref().is_some_and(Headship::is_abandoned) {
+                return;
+            }
             links.hub.leave("it was shut down");
             if let Some(headship) = &mut links.headship {
                 headship.end_journal();

@@ -4,6 +4,7 @@
 //! one to dial; the other one asks it to.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use raymesh_net::{Event, Lane};
 use raymesh_wire::HostId;
@@ -13,6 +14,10 @@ use super::run::Runner;
 
 /// Lanes that one host sends to another by: so many cores may encrypt at once.
 const LANES: u32 = 2;
+/// So many to a host that is far: each carries only so much for each way there and back, and less after a loss.
+const FAR_LANES: u32 = 8;
+/// Who takes longer there and back is far.
+const FAR: Duration = Duration::from_millis(5);
 /// Before one that could not be made is tried again.
 const RETRY: u64 = 100_000_000;
 
@@ -45,7 +50,8 @@ impl Runner {
         }
         let dials = links.hub.dials(host);
         let awaited = self.opening.awaited.entry(host).or_default();
-        let count = LANES.saturating_sub(*awaited + self.bulk.lanes_to(host));
+        let lanes = if links.hub.round_trip(host) > FAR { FAR_LANES } else { LANES };
+        let count = lanes.saturating_sub(*awaited + self.bulk.lanes_to(host));
         *awaited += count;
         if count == 0 {
             return;
@@ -59,7 +65,7 @@ impl Runner {
 
     /// The host wants to send.
     pub(super) fn asked_to_dial(&mut self, host: HostId, count: u32) {
-        self.dial_lanes(host, false, count.min(LANES));
+        self.dial_lanes(host, false, count.min(FAR_LANES));
     }
 
     fn dial_lanes(&mut self, host: HostId, sends: bool, count: u32) {

@@ -7,7 +7,6 @@ use foldhash::HashMap;
 use raymesh_wire::control::{ActorSpec, NoCopy, ToAgent};
 use raymesh_wire::{Block, Call, HostId, Message, ObjectId, Place, RequestId, Value};
 
-use super::requests::RequestError;
 use super::{Proc, StoreError, Waited};
 
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +132,7 @@ impl Proc {
             match waited {
                 Waited::Done => {}
                 Waited::Interrupted => interrupted()?,
-                _ => return Err(E::from(StoreError::Request(RequestError::Stopped))),
+                _ => return Err(E::from(StoreError::Request(self.stopped()))),
             }
         };
         let request = made.unwrap_or_else(|| {
@@ -173,7 +172,7 @@ impl Proc {
                 }
                 _ => {
                     self.copies.lock().blocks.remove(&place.block);
-                    return Err(E::from(StoreError::Request(RequestError::Stopped)));
+                    return Err(E::from(StoreError::Request(self.stopped())));
                 }
             }
         }

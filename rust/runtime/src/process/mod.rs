@@ -218,6 +218,12 @@ impl Proc {
         self.lost.get().map(String::as_str)
     }
 
+    /// Why a wait has ended without what it waited for.
+    #[must_use]
+    pub fn stopped(&self) -> RequestError {
+        self.loss().map_or(RequestError::Stopped, |reason| RequestError::Lost(reason.to_owned()))
+    }
+
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)

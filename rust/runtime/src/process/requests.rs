@@ -15,8 +15,11 @@ use super::{Proc, Waited};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    #[error("the raymesh runtime of this process has stopped")]
+    #[error("raymesh was shut down while this call waited")]
     Stopped,
+    /// The cluster is gone.
+    #[error("{0}")]
+    Lost(String),
 }
 
 /// Questions under way.
@@ -136,7 +139,7 @@ impl Proc {
                         return Err(error);
                     }
                 }
-                _ => return Err(E::from(RequestError::Stopped)),
+                _ => return Err(E::from(self.stopped())),
             }
         }
     }
@@ -165,7 +168,7 @@ impl Proc {
                 (Waited::Done, Some(answer)) => return Ok(Some(answer)),
                 (Waited::TimedOut, _) => return Ok(None),
                 (Waited::Interrupted, _) => interrupted()?,
-                _ => return Err(E::from(RequestError::Stopped)),
+                _ => return Err(E::from(self.stopped())),
             }
         }
     }

@@ -138,7 +138,7 @@ impl Proc {
             match (waited, grown) {
                 (Waited::Done, Some(grown)) => return Ok(grown),
                 (Waited::Interrupted, _) => interrupted()?,
-                _ => return Err(E::from(StoreError::Request(RequestError::Stopped))),
+                _ => return Err(E::from(StoreError::Request(self.stopped()))),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use raymesh_wire::{LeaseId, Message, ObjectId, ReplyStatus, ToController};
 
+use super::super::leases::pipeline_depth;
 use super::net::{MILLI, Net, proc};
 use super::retries::make_short;
 use super::user::{ONCE, Options, arguments, result};
@@ -231,4 +232,16 @@ fn work_for_one_worker_asks_for_no_second_one() {
     assert_eq!(after - before, 0);
     net.let_go(proc(1), &results);
     net.assert_clean();
+}
+
+/// A worker on another host, half a second there and back: without calls on their way it would stand still.
+#[test]
+fn the_further_a_worker_is_the_more_is_on_its_way_to_it() {
+    assert_eq!(pipeline_depth(None, 500 * MILLI), 1);
+    assert_eq!(pipeline_depth(Some(100), 0), 20);
+    assert_eq!(pipeline_depth(Some(1), 0), 64);
+    assert_eq!(pipeline_depth(Some(10_000), 0), 1);
+    assert_eq!(pipeline_depth(Some(10_000), 500 * MILLI), 50);
+    assert_eq!(pipeline_depth(Some(1), 500 * MILLI), 1024);
+    assert_eq!(pipeline_depth(Some(10_000_000), 500 * MILLI), 1);
 }
