@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,59 @@ def test_each_wrong_string_is_told_with_the_way_out(cluster: Start) -> None:
             assert token not in str(caught.value)
     ray.init(address=good, log_to_driver=False)
     assert ray.get(ray.put(1)) == 1
+
+
+def test_a_string_of_another_kind_of_head_is_told(own_folder: Path, cluster: Start) -> None:
+    sealed: str = cluster({}, connect=False).address
+    plain: str = cluster({"tls": False}, connect=False).address
+    fingerprint = sealed.rpartition(".")[2]
+    for address, text in [
+        (plain.removesuffix("plain") + fingerprint, "does not encrypt its links"),
+        (sealed.removesuffix(fingerprint) + "plain", "is for a head with --no-tls only"),
+    ]:
+        with pytest.raises(ConnectionError, match=text):
+            ray.init(address=address)
+        told = raymesh("start", "--address", address)
+        assert (told.returncode, text in told.stderr) == (1, True), told.stderr
+
+
+@pytest.mark.parametrize("says", ["nothing", "farewell"])
+def test_whoever_answers_nothing_that_a_head_would_is_told(own_folder: Path, says: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        address = f"127.0.0.1:{service.getsockname()[1]}/{'A' * 43}.{'A' * 43}"
+
+        def answer() -> None:
+            connection, _ = service.accept()
+            with connection:
+                if says == "nothing":
+                    while connection.recv(4096):
+                        pass
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(ConnectionError, match="hint: the address must be that of a head"):
+            ray.init(address=address)
+        assert time.monotonic() - began < 15
+        thread.join()
+
+
+def test_strangers_at_the_door_keep_nobody_out(cluster: Start) -> None:
+    made = cluster({"num_cpus": 1}, connect=False)
+    host, port = made.address.partition("/")[0].split(":")
+    strangers = [socket.create_connection((host, int(port))) for _ in range(400)]
+    for number, stranger in enumerate(strangers):
+        try:
+            stranger.send(
+                [b"GET / HTTP/1.1\r\n\r\n", os.urandom(2000), b"", b"\x16\x03\x01"][number % 4]
+            )
+        except OSError:
+            continue  # shown out already
+    ray.init(address=made.address, log_to_driver=False)
+    made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    for stranger in strangers:
+        stranger.close()
 
 
 def test_a_service_that_is_no_head_is_named(own_folder: Path) -> None:

@@ -39,6 +39,13 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 /// When there is nobody, or not who was expected, or the answer is no, or there is none in time.
 pub fn ask(target: &Target, purpose: Purpose, patience: Duration) -> Result<Vec<u8>, LinkError> {
     let unreachable = |source| LinkError::Unreachable { address: target.address, source };
+    // What a connection says for itself says nothing to who wants to join.
+    let mute = |why: LinkError| match why {
+        LinkError::Io(_) | LinkError::TooSlow => {
+            LinkError::Mute { address: target.address, why: Box::new(why) }
+        }
+        why => why,
+    };
     let deadline = Instant::now() + patience;
     let socket = TcpStream::connect(target.address).map_err(unreachable)?;
     let tls = if target.encrypted { Some(tls::client()?) } else { None };
@@ -54,7 +61,7 @@ pub fn ask(target: &Target, purpose: Purpose, patience: Duration) -> Result<Vec<
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(if connected {
-                LinkError::TooSlow
+                mute(LinkError::TooSlow)
             } else {
                 unreachable(io::ErrorKind::TimedOut.into())
             });
@@ -73,14 +80,14 @@ pub fn ask(target: &Target, purpose: Purpose, patience: Duration) -> Result<Vec<
                 Err(error) => return Err(unreachable(error)),
             }
         }
-        conn.flush()?;
-        while conn.fill(&mut scratch)? {}
+        conn.flush().map_err(mute)?;
+        while conn.fill(&mut scratch).map_err(mute)? {}
         if let Some(answer) = dialer.advance(&mut conn)? {
             return Ok(answer);
         }
-        conn.flush()?;
+        conn.flush().map_err(mute)?;
         if conn.has_ended() {
-            return Err(LinkError::Io(io::ErrorKind::UnexpectedEof.into()));
+            return Err(mute(LinkError::Io(io::ErrorKind::UnexpectedEof.into())));
         }
     }
 }

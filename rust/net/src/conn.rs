@@ -9,6 +9,7 @@ use mio::net::TcpStream;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use crate::error::LinkError;
+use crate::hello::MAGIC;
 use crate::tls::{Fingerprint, server_name};
 
 /// Bytes that wait for the socket; then whoever has more waits.
@@ -243,7 +244,11 @@ fn decrypt(
         let state = match tls.process_new_packets() {
             Ok(state) => state,
             Err(rustls::Error::InvalidMessage(_)) if tls.is_handshaking() => {
-                return Err(LinkError::NotRaymesh { found: first.to_vec() });
+                return Err(if first.starts_with(MAGIC) {
+                    LinkError::NotEncrypted
+                } else {
+                    LinkError::NotRaymesh { found: first.to_vec() }
+                });
             }
             Err(error) => return Err(tls_error(error)),
         };

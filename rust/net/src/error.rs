@@ -38,6 +38,17 @@ pub enum LinkError {
     )]
     NotRaymesh { found: Vec<u8> },
     #[error(
+        "the head there does not encrypt its links, and the join string is of one that does\nhint: copy the whole \
+         string that this head has printed"
+    )]
+    NotEncrypted,
+    #[error(
+        "{address} is there, but does not answer as a raymesh head would: {why}\nhint: the address must be that of a \
+         head, with the string that it has printed: one that ends in .plain is for a head with --no-tls only. A head \
+         that is stopped or very busy answers nothing, too"
+    )]
+    Mute { address: SocketAddr, why: Box<LinkError> },
+    #[error(
         "the other end speaks version {theirs} of the protocol (raymesh {their_release}), this one {ours} \
          (raymesh {our_release})\nhint: install the same raymesh on all hosts of a cluster"
     )]

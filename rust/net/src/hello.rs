@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::LinkError;
 use crate::token::{Nonce, Nonces, Proof, Side, Token};
 
-const MAGIC: &[u8; 4] = b"RMSH";
+pub(crate) const MAGIC: &[u8; 4] = b"RMSH";
 /// Version of the protocol between hosts: of the frames and of what is in them.
 pub const VERSION: u16 = WIRE_VERSION;
 /// For people.
