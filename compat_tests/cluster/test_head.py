@@ -87,6 +87,61 @@ def test_what_lives_elsewhere_is_as_it_was(cluster: Start, head: Head) -> None:
     assert len([node for node in before if after[node]]) == len(before) - 1
 
 
+def test_placement_groups_are_as_they_were(cluster: Start, head: Head) -> None:
+    import raymesh
+    from raymesh.util.placement_group import (
+        get_placement_group,
+        placement_group,
+        placement_group_table,
+        remove_placement_group,
+    )
+    from raymesh.util.scheduling_strategies import PlacementGroupSchedulingStrategy as InGroup
+
+    made = cluster(
+        head.options,
+        {"num_cpus": 2, "resources": {"other": 10}},
+        {"num_cpus": 2, "resources": {"third": 10}},
+    )
+    apart, together = [{"other": 1}, {"third": 1}], [{"other": 1}, {"other": 1}]
+    groups = {
+        "PACK": placement_group(together, "PACK"),
+        "STRICT_PACK": placement_group(together, "STRICT_PACK"),
+        "SPREAD": placement_group(apart, "SPREAD"),
+        "STRICT_SPREAD": placement_group(apart, "STRICT_SPREAD"),
+        "detached": placement_group(apart, name="kept", lifetime="detached"),
+    }
+    dropped = placement_group(apart)
+    waits = placement_group([{"fourth": 1}])
+    raymesh.get([group.ready() for group in [*groups.values(), dropped]])
+    places = {name: placement_group_table(group) for name, group in groups.items()}
+    actor = _actor(raymesh).options(num_cpus=0, scheduling_strategy=InGroup(groups["SPREAD"], 1))
+    counter = actor.remote()
+    assert raymesh.get(counter.add.remote()) == 1
+    pid = raymesh.get(counter.pid.remote())
+    head.kill(made)
+    assert raymesh.get(counter.add.remote()) == 2
+    remove_placement_group(dropped)
+    head.again(made)
+    assert {name: placement_group_table(group) for name, group in groups.items()} == places
+    assert placement_group_table(waits)["state"] == "PENDING"
+    assert placement_group_table(dropped)["state"] == "REMOVED"
+    assert get_placement_group("kept") == groups["detached"]
+    assert raymesh.get([counter.add.remote(), counter.pid.remote()]) == [3, pid]
+
+    @raymesh.remote(num_cpus=0)
+    def here() -> str:
+        return str(raymesh.get_runtime_context().get_node_id())
+
+    for name, group in groups.items():
+        strategies = [InGroup(group, bundle) for bundle in (0, 1)]
+        hosts = raymesh.get([here.options(scheduling_strategy=it).remote() for it in strategies])
+        assert hosts == list(places[name]["bundles_to_node_id"].values()), name
+    made.add_node(num_cpus=1, resources={"fourth": 1})
+    assert waits.wait(30)
+    # What the removed one held is free again.
+    assert placement_group([{"other": 3}]).wait(30)
+
+
 def test_what_was_asked_for_meanwhile_is_done(cluster: Start, head: Head) -> None:
     import raymesh
 
