@@ -10,10 +10,11 @@ import json
 import os
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_HINT = "hint: give the whole string that `raymesh start --head` has printed, HOST:PORT/TOKEN.FINGERPRINT."
+_HINT = "hint: give the whole string that `raymesh start` has printed there, HOST:PORT/TOKEN.FINGERPRINT."
 _KEEP_S = 7 * 24 * 3600
 """Logs are kept for so long."""
 
@@ -23,7 +24,7 @@ class Record(NamedTuple):
 
     pid: int
     join: str
-    """The join string of its cluster."""
+    """What others join its cluster by, through this host."""
     address: str
     """IP:PORT where it listens."""
     head: bool
@@ -31,6 +32,8 @@ class Record(NamedTuple):
     """Programs that name no cluster join it."""
     jobs: str = ""
     """Where its job server is, http://HOST:PORT; "" if it has none."""
+    through: Sequence[str] = ()
+    """HOST:PORT of the head, and of whom it was told of, if it is not the head."""
 
 
 def folder() -> Path:
@@ -101,8 +104,8 @@ def is_host(pid: int) -> bool:
 def join_string(address: str | None) -> str | None:
     """The join string of the cluster that `address` (as given to `init`) means. None: start one here.
 
-    Without an address, and without RAY_ADDRESS, it is the cluster that `raymesh start` has started last on this
-    machine, if one runs. Raises ConnectionError if there is no such cluster to be found.
+    Without an address, and without RAY_ADDRESS, it is the cluster of the host that `raymesh start` has started last
+    on this machine, if one runs. Raises ConnectionError if there is no such cluster to be found.
     """
     address = address or os.environ.get("RAY_ADDRESS")
     if address == "local":
@@ -121,7 +124,7 @@ def join_string(address: str | None) -> str | None:
             "hint: call init() without an address to start one on this machine, or run `raymesh start --head`."
         )
     for record in hosts:
-        if address in (record.address, record.join.partition("/")[0]):
+        if address in (record.address, record.join.partition("/")[0], *record.through):
             return record.join
     raise ConnectionError(
         f"No cluster at {address!r} is known on this machine, and an address alone does not open one: "

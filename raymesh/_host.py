@@ -38,9 +38,9 @@ def main() -> int:
     except (ConnectionError, RuntimeError, ValueError) as error:
         _say({"error": str(error), "kind": type(error).__name__})
         return 1
-    join = host.join_string()
+    join, head = host.join_string(), host.head()
     jobs = None
-    if join is not None and jobs_at is not None:
+    if head is None and jobs_at is not None:
         from raymesh.job_submission._beside import JobServer
 
         jobs = JobServer(join, *jobs_at, identity=host.identity())
@@ -50,11 +50,12 @@ def main() -> int:
             return 1
     record = _address.Record(
         os.getpid(),
-        join or wanted["join"],
+        join,
         host.address(),
-        join is not None,
+        head is None,
         announced,
         jobs.address if jobs else "",
+        [wanted["join"].partition("/")[0], head] if head else [],
     )
     _address.write(record)
     _say(record._asdict())

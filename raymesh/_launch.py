@@ -47,7 +47,7 @@ def launch(
     announced: bool = False,
     within: Sequence[str] = (),
 ) -> Launched:
-    """Starts a host that joins the cluster of the string `join`, or a head if there is none.
+    """Starts a host that joins a cluster through the host of the string `join`, or a head if there is none.
 
     A head keeps what it needs to be started again in the folder `journal` ("none": nothing; by default, beside
     the addresses of this user's hosts). The others wait `patience` seconds for it, should it die.

@@ -114,7 +114,10 @@ class Host:
         patience: float,
         tls: bool,
     ) -> Host: ...
-    def join_string(self) -> str | None: ...
+    def join_string(self) -> str: ...
+    def head(self) -> str | None:
+        """`IP:PORT` of the head that it has joined; None if it is the head."""
+
     def identity(self) -> tuple[bytes, bytes] | None:
         """Of a head: its certificate and the key to it (DER). A secret."""
 

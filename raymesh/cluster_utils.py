@@ -135,8 +135,8 @@ class Cluster:
         Without `num_cpus` it has one CPU. A head that has a `port` and a folder for its `journal` can be
         started again, after `remove_node(head, allow_graceful=False)`, with the same ones: the others wait for it
         for `patience` seconds. A head with `include_dashboard` has a job server, at `dashboard_port`. `network`: the
-        namespace of a host that was removed, to come back there. The host has joined when this returns, whatever
-        `wait` says.
+        namespace of a host that was removed, to come back there. The host has joined when this returns, and is in
+        `nodes()`, whatever `wait` says.
         """
         known = (*_OPTIONS, *_OF_HEAD, *_IGNORED)
         if unknown := [name for name in node_args if name not in known]:

@@ -32,7 +32,7 @@ def start(
     """Starts one host in a process of its own, and says how others join it."""
     if head == (address is not None):
         raise click.UsageError(
-            "give either --head, or --address with the string that the head has printed"
+            "give either --head, or --address with the string that a host of the cluster has printed"
         )
     jobs_at = (dashboard_host, dashboard_port) if head and include_dashboard else None
     try:
@@ -50,7 +50,9 @@ def start(
                 secret = launched.join.partition("/")[2]
                 click.echo(_JOBS_ELSEWHERE.format(jobs=launched.jobs, secret=secret))
     else:
-        click.echo(f"This host has joined the cluster (pid {launched.pid}, {launched.address}).")
+        click.echo(
+            _HOST_RUNS.format(pid=launched.pid, address=launched.address, join=launched.join)
+        )
     if block:
         _stay(launched)
 
@@ -67,6 +69,17 @@ or, as this user on this machine, with
 
 The string is a secret: who has it can run code on the cluster.
 To end it: raymesh stop"""
+
+
+_HOST_RUNS = """\
+This host has joined the cluster (pid {pid}, {address}).
+
+Others join the cluster through it with
+  raymesh start --address {join}
+and programs with
+  ray.init(address="{join}")
+or, as this user on this machine, with
+  ray.init()"""
 
 
 _JOBS = """

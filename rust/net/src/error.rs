@@ -10,8 +10,8 @@ use raymesh_wire::HostId;
 #[non_exhaustive]
 pub enum JoinError {
     #[error(
-        "{text:?} is no address of a cluster: {why}\nhint: copy the whole string that `raymesh start --head` \
-         has printed, HOST:PORT/TOKEN.FINGERPRINT"
+        "{text:?} is no address of a cluster: {why}\nhint: copy the whole string that `raymesh start` \
+         has printed there, HOST:PORT/TOKEN.FINGERPRINT"
     )]
     Malformed { text: String, why: &'static str },
     #[error("the system has no random numbers to give")]
@@ -27,13 +27,14 @@ pub enum LinkError {
     #[error("cannot listen on {address}: {source}{}", listen_hint(source))]
     Listen { address: SocketAddr, source: io::Error },
     #[error(
-        "{address} answers nothing: {source}\nhint: is the head running, and does a firewall let its port through?"
+        "{address} answers nothing: {source}\nhint: does the host run that the string was printed for, and does a firewall let its port \
+         through?"
     )]
     Unreachable { address: SocketAddr, source: io::Error },
     #[error("the connection has ended: {0}")]
     Io(#[from] io::Error),
     #[error(
-        "the other end does not speak raymesh{}\nhint: the address must be that of a raymesh head, not of a \
+        "the other end does not speak raymesh{}\nhint: the address must be that of a host of raymesh, not of a \
          Ray cluster or another service", seen(.found)
     )]
     NotRaymesh { found: Vec<u8> },
@@ -55,15 +56,15 @@ pub enum LinkError {
     Version { ours: u16, our_release: String, theirs: u16, their_release: String },
     #[error(
         "the certificate of the other end is not the one in the join string (expected {expected}, got {found})\
-         \nhint: was the head started anew? Then copy the string that it has printed now. If not, somebody \
-         stands between you and the head"
+         \nhint: a string is for the host that has printed it. Was that host started anew? Then copy the string that \
+         it has printed now. If not, somebody stands between you and it"
     )]
     Fingerprint { expected: String, found: String },
     #[error("TLS: {0}")]
     Tls(String),
     #[error(
-        "the token is not this cluster's\nhint: copy the string that `raymesh start --head` of this cluster \
-         has printed"
+        "the token is not this cluster's\nhint: copy the string that `raymesh start` on a host of this \
+         cluster has printed"
     )]
     BadToken,
     #[error("refused: {0}")]

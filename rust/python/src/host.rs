@@ -23,7 +23,8 @@ use crate::session::{self, resource_set};
 pub(crate) struct Host {
     agent: Agent,
     output: OutputReader,
-    join: Option<JoinString>,
+    join: JoinString,
+    is_head: bool,
 }
 
 #[pymethods]
@@ -79,24 +80,29 @@ impl Host {
         };
         let agent = py.detach(|| Agent::start(config)).map_err(not_started)?;
         let output = agent.output();
-        let join = match (agent.secret().cloned(), agent.address()) {
-            (Some(Secret { token, identity }), Some(address)) => {
-                let fingerprint = identity.map(|identity| identity.fingerprint());
-                Some(JoinString { host: address.ip().to_string(), port: address.port(), token, fingerprint })
-            }
-            _ => None,
+        let (Some(Secret { token, identity }), Some(address)) = (agent.secret().cloned(), agent.address())
+        else {
+            return Err(PyRuntimeError::new_err("the host has no links"));
         };
-        Ok(Self { agent, output, join })
+        let fingerprint = identity.map(|identity| identity.fingerprint());
+        let join = JoinString { host: address.ip().to_string(), port: address.port(), token, fingerprint };
+        let is_head = agent.head().is_none();
+        Ok(Self { agent, output, join, is_head })
     }
 
-    /// What other hosts and drivers join a head by; None if this is none.
-    fn join_string(&self) -> Option<String> {
-        self.join.as_ref().map(ToString::to_string)
+    /// What other hosts and drivers join the cluster by, through this host.
+    fn join_string(&self) -> String {
+        self.join.to_string()
+    }
+
+    /// `IP:PORT` of the head that this host has joined; None if it is the head.
+    fn head(&self) -> Option<String> {
+        self.agent.head().map(|address| address.to_string())
     }
 
     /// Of a head: its certificate and the key to it (DER), for what else it serves. A secret.
     fn identity<'py>(&self, py: Python<'py>) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let (certificate, key) = self.agent.secret()?.identity.as_ref()?.to_der();
+        let (certificate, key) = self.agent.secret().filter(|_| self.is_head)?.identity.as_ref()?.to_der();
         Some((PyBytes::new(py, &certificate), PyBytes::new(py, &key)))
     }
 
@@ -121,7 +127,7 @@ impl Host {
 /// The head of a new cluster.
 fn head(listen: SocketAddr, tls: bool) -> PyResult<Head> {
     if !tls && !listen.ip().is_loopback() {
-        return Err(unprotected(listen.ip()));
+        return Err(not_started(StartError::Unprotected { ip: listen.ip() }));
     }
     let failed = |error: raymesh_net::JoinError| PyRuntimeError::new_err(error.to_string());
     let token = Token::generate().map_err(failed)?;
@@ -130,31 +136,7 @@ fn head(listen: SocketAddr, tls: bool) -> PyResult<Head> {
     Ok(Head { listen, token, identity, timing, journals, patience })
 }
 
-fn unprotected(address: IpAddr) -> PyErr {
-    PyValueError::new_err(format!(
-        "without TLS the hosts of a cluster are all on one machine, and {address} is reached from others\nhint: leave \
-         --no-tls out, or --listen"
-    ))
-}
-
-/// The address of this machine as the other one sees it. Sends nothing.
-fn facing(address: SocketAddr) -> PyResult<IpAddr> {
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let found = std::net::UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect(address)?;
-        socket.local_addr()
-    });
-    found.map(|found| found.ip()).map_err(|error| {
-        PyConnectionError::new_err(format!(
-            "there is no way from here to {address}: {error}\nhint: check the address in the join string"
-        ))
-    })
-}
-
-/// From a join string. `listen`: None: where the head can reach it.
+/// From a join string, of the head or another host. `listen`: None: where the head can reach it.
 pub(crate) fn member(join: &str, listen: Option<IpAddr>, port: u16) -> PyResult<Member> {
     let join: JoinString =
         join.parse().map_err(|error: raymesh_net::JoinError| PyValueError::new_err(error.to_string()))?;
@@ -165,26 +147,27 @@ pub(crate) fn member(join: &str, listen: Option<IpAddr>, port: u16) -> PyResult<
         ))
     };
     let address = resolve(&join.host, join.port).map_err(unknown)?[0];
-    let listen = SocketAddr::new(listen.map_or_else(|| facing(address), Ok)?, port);
-    if listen.ip().is_loopback() && !address.ip().is_loopback() {
-        return Err(PyValueError::new_err(format!(
-            "the other hosts of the cluster at {address} cannot reach {}\nhint: leave --listen out, or give the \
-             address of this machine in their network",
-            listen.ip()
-        )));
-    }
     let encrypted = join.fingerprint.is_some();
-    if let Some(ip) = [address.ip(), listen.ip()].into_iter().find(|ip| !encrypted && !ip.is_loopback()) {
-        return Err(unprotected(ip));
-    }
     let target = Target { address, token: join.token, fingerprint: join.fingerprint, encrypted };
-    Ok(Member { target, listen, timing: Timing::default() })
+    Ok(Member { target, listen, port, timing: Timing::default(), waits_on: nobody_interrupts })
+}
+
+/// Ctrl-C ends the wait: what a signal handler has raised stays raised, for [`not_started`].
+fn nobody_interrupts() -> bool {
+    Python::attach(|py| py.check_signals().map_err(|error| error.restore(py)).is_ok())
 }
 
 /// What is wrong with the other end is a `ConnectionError`.
 pub(crate) fn not_started(error: StartError) -> PyErr {
     match error {
         StartError::Link(error) => PyConnectionError::new_err(error.to_string()),
+        StartError::Interrupted => Python::attach(PyErr::fetch),
+        StartError::Lost { .. } | StartError::HeadUnreachable { .. } | StartError::NoWay { .. } => {
+            PyConnectionError::new_err(error.to_string())
+        }
+        StartError::Hidden { .. } | StartError::Unprotected { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
         error => PyRuntimeError::new_err(format!("raymesh cannot start: {error}")),
     }
 }

@@ -206,6 +206,7 @@ impl World {
                 Order::Kill { proc } => self.die(proc, DeathCause::Signaled { signal: 9 }),
                 Order::Sweep { dead, except } => self.sweep(dead, &except),
                 Order::Leave => self.host_ends(id),
+                Order::Welcomed => {}
                 Order::FreeBlocks { blocks } => blocks.into_iter().for_each(|block| self.left(block)),
             }
         }

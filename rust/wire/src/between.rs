@@ -163,11 +163,32 @@ pub struct Neighbour {
 pub struct JoinRequest {
     /// The port that it listens on; the head sees its address. 0: it cannot be dialed.
     pub port: u16,
+    /// The head did not answer where the receiver had said that it is: say it again when it is heard of.
+    pub unreached: bool,
 }
 
 /// What it is told then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JoinAnswer {
+pub enum JoinAnswer {
+    In(Admission),
+    /// By a host that is not the head: ask that one.
+    Ask(HeadAt),
+}
+
+/// Where the head is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadAt {
+    /// As the host sees it that says so.
+    pub address: String,
+    /// What the head's certificate must hash to. None: links are not encrypted.
+    pub fingerprint: Option<[u8; 32]>,
+    /// The head is not there at present; the cluster waits for it.
+    pub away: bool,
+}
+
+/// A host is in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admission {
     /// Who it is from now on.
     pub host: HostId,
     pub head: HostId,

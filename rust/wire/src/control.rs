@@ -378,6 +378,8 @@ pub enum ToHost {
     },
     /// It is drained: end.
     Leave,
+    /// The controller knows the host: whoever asks for the cluster's hosts finds it from now on.
+    Welcome,
 }
 
 /// A host's agent to the controller. What a process of the host has sent to the controller arrives

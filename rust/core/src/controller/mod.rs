@@ -288,6 +288,7 @@ impl Controller {
                 labels.push((NODE_ID_LABEL.to_owned(), host.0.to_string()));
                 let state = hosts::Host::new(name, total, labels, store_capacity);
                 self.host_joined(host, state, effects);
+                order(effects, host, ToHost::Welcome);
             }
             FromHost::ProcStarted { proc, pid, driver } => {
                 if let Some(known) = self.procs.meet(proc) {

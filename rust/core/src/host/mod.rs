@@ -141,6 +141,8 @@ pub enum Effect {
     },
     /// The host is drained: it ends.
     Leave,
+    /// The controller knows the host.
+    Welcomed,
 }
 
 /// The agent's state.
@@ -270,6 +272,7 @@ impl Host {
             ToHost::Sweep { dead, except } => effects.push(Effect::Sweep { dead, except }),
             ToHost::FreeBlocks { blocks } => effects.push(Effect::FreeBlocks { blocks }),
             ToHost::Leave => effects.push(Effect::Leave),
+            ToHost::Welcome => effects.push(Effect::Welcomed),
         }
     }
 

@@ -73,6 +73,11 @@ impl Hub {
             Step::Asked(Purpose::Link { from, to, received }) => self.meet(conn, from, to, received, events),
             Step::Asked(Purpose::Bulk { from, to, sends }) => self.open_lane(conn, from, to, !sends, events),
             Step::Asked(purpose) => {
+                // Whoever answers has as long as the other end had to ask.
+                let deadline = self.now() + self.timing.handshake;
+                if let Some(entry) = self.entries.get_mut(&conn) {
+                    entry.deadline = Some(deadline);
+                }
                 let remote = self.entries.get(&conn).and_then(|entry| entry.conn.remote().ok());
                 let Some(remote) = remote else { return self.close(conn) };
                 events.push(Event::Asked { conn, remote, purpose });

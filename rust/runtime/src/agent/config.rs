@@ -1,7 +1,7 @@
 //! What an agent is told when it starts.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum Role {
     Alone,
     /// It hosts the controller; others join it.
     Head(Head),
-    /// It joins a head.
+    /// It joins a cluster.
     Member(Member),
 }
 
@@ -37,7 +37,7 @@ pub struct Head {
     pub patience: Duration,
 }
 
-/// What lets others join a head.
+/// What lets others join through a host, beside its address.
 #[derive(Clone, Debug)]
 pub struct Secret {
     pub token: Token,
@@ -47,10 +47,14 @@ pub struct Secret {
 
 #[derive(Clone, Debug)]
 pub struct Member {
+    /// The head, or another host of the cluster, which knows where the head is.
     pub target: Target,
-    /// Where hosts that join later can dial it. Port 0: any that is free.
-    pub listen: SocketAddr,
+    /// Where hosts that join later can dial it. None: where the head sees it. Port 0: any that is free.
+    pub listen: Option<IpAddr>,
+    pub port: u16,
     pub timing: Timing,
+    /// Whether to wait on for a head that the others wait for, too. Asked twice a second.
+    pub waits_on: fn() -> bool,
 }
 
 /// See the fields. Everything that the user's program could change later (environment, `sys.path`) is

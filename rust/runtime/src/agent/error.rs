@@ -1,6 +1,7 @@
 //! Why an agent did not start.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Nothing of the agent is left when it did not start.
@@ -22,6 +23,27 @@ pub enum StartError {
     Link(#[from] raymesh_net::LinkError),
     #[error("the head gives an answer that does not parse\nhint: install the same raymesh on all hosts")]
     Answer,
+    #[error("the cluster was lost before this host was in it: {reason}")]
+    Lost { reason: String },
+    #[error("not waited any longer for the head of the cluster")]
+    Interrupted,
+    #[error(
+        "{through} is a host of the cluster, and says that the head is at {head}, but from here: {source}\nhint: all hosts \
+         and programs of a cluster must reach its head themselves"
+    )]
+    HeadUnreachable { through: SocketAddr, head: SocketAddr, source: Box<raymesh_net::LinkError> },
+    #[error("there is no way from here to {address}: {source}\nhint: check the address in the join string")]
+    NoWay { address: SocketAddr, source: io::Error },
+    #[error(
+        "the other hosts of the cluster at {head} cannot reach {ip}\nhint: leave --listen out, or give the address of \
+         this machine in their network"
+    )]
+    Hidden { ip: IpAddr, head: SocketAddr },
+    #[error(
+        "without TLS the hosts of a cluster are all on one machine, and {ip} is reached from others\nhint: leave \
+         --no-tls out, or --listen"
+    )]
+    Unprotected { ip: IpAddr },
     #[error("the journal {} cannot be used: {reason}\nhint: {}", path.display(), trouble.hint())]
     Journal { path: PathBuf, reason: String, trouble: Trouble },
     #[error(

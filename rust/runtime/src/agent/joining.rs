@@ -9,21 +9,18 @@ use raymesh_core::controller::Controller;
 use raymesh_net::hello::Purpose;
 use raymesh_net::hub::{ConnId, listen};
 use raymesh_net::tls::Identity;
-use raymesh_net::{Hub, HubConfig, Token, ask};
+use raymesh_net::{Hub, HubConfig, Token};
 use raymesh_wire::HostId;
-use raymesh_wire::between::{Between, JoinAnswer, JoinRequest, Neighbour};
+use raymesh_wire::between::{Admission, Between, JoinAnswer, JoinRequest, Neighbour};
 use serde::{Deserialize, Serialize};
 
-use super::config::{Head, Member, Role, Secret};
+use super::config::{Head, Role, Secret};
 use super::error::Trouble;
 use super::headship::{self, Headship, Resumed};
 use super::journal;
 use super::links::Links;
 use super::run::Runner;
-use super::{FIRST_HOST, StartError};
-
-/// How long a head may take to let a host in.
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::{FIRST_HOST, StartError, seeking};
 
 /// How long hosts that an earlier head knew have to come to a new one.
 const GRACE: Duration = Duration::from_secs(10);
@@ -45,7 +42,7 @@ pub fn take_up(role: &Role, wake: &OwnedFd) -> Result<Place, StartError> {
     match role {
         Role::Alone => Ok(Place { host: FIRST_HOST, links: None, controller: Controller::new(), now: 0 }),
         Role::Head(head) => lead(head, wake),
-        Role::Member(member) => join(member),
+        Role::Member(member) => seeking::join(member),
     }
 }
 
@@ -98,36 +95,9 @@ fn lead(config: &Head, wake: &OwnedFd) -> Result<Place, StartError> {
         let wake = wake.try_clone().map_err(StartError::system("an eventfd"))?;
         headship.keep_journal(directory, &about, last, &controller, wake)?;
     }
-    let mut links = Links::new(hub, me, Some(headship));
-    (links.secret, links.former) = (Some(secret), former);
+    let mut links = Links::new(hub, me, Some(headship), secret);
+    links.former = former;
     Ok(Place { host: me, links: Some(links), controller, now })
-}
-
-fn join(member: &Member) -> Result<Place, StartError> {
-    let listener = listen(member.listen)?;
-    let port = listener.local_addr().map_err(StartError::system("an address"))?.port();
-    let request = postcard::to_allocvec(&JoinRequest { port }).map_err(|_| StartError::Answer)?;
-    let target = &member.target;
-    let answer = ask(target, Purpose::Join { about: request }, PATIENCE)?;
-    let answer: JoinAnswer = postcard::from_bytes(&answer).map_err(|_| StartError::Answer)?;
-    let identity = if target.encrypted { Some(new_identity()?) } else { None };
-    let config =
-        HubConfig { me: answer.host, token: target.token.clone(), identity, listener, timing: member.timing };
-    let mut hub = Hub::new(config)?;
-    hub.set_head(answer.head, Duration::from_millis(answer.patience_ms));
-    hub.know(answer.head, Some(target.address));
-    for neighbour in &answer.hosts {
-        hub.know(neighbour.host, neighbour.address.parse().ok());
-    }
-    // The head hears of this host from now on, or it is dead.
-    hub.want(answer.head);
-    let links = Some(Links::new(hub, answer.head, None));
-    Ok(Place { host: answer.host, links, controller: Controller::new(), now: 0 })
-}
-
-fn new_identity() -> Result<Arc<Identity>, StartError> {
-    let made = Identity::generate();
-    made.map(Arc::new).map_err(|error| StartError::Link(raymesh_net::LinkError::Tls(error.to_string())))
 }
 
 impl Runner {
@@ -138,15 +108,13 @@ impl Runner {
             (Purpose::Join { .. }, _) if self.stopping => {
                 links.hub.refuse(conn, "the cluster is shutting down")
             }
-            (Purpose::Join { about }, Some(headship)) => {
-                match postcard::from_bytes::<JoinRequest>(&about) {
-                    Ok(request) => headship.admit(conn, remote.ip(), request.port),
-                    Err(_) => links.hub.refuse(conn, "the request does not parse"),
+            (Purpose::Join { about }, headship) => {
+                match (postcard::from_bytes::<JoinRequest>(&about), headship) {
+                    (Ok(request), Some(headship)) => headship.admit(conn, remote.ip(), request.port),
+                    (Ok(request), None) => self.show_way(conn, &request),
+                    (Err(_), _) => links.hub.refuse(conn, "the request does not parse"),
                 }
                 self.do_what_is_due();
-            }
-            (Purpose::Join { .. }, None) => {
-                links.hub.refuse(conn, "this host is not the head: join the head")
             }
             _ => links.hub.refuse(conn, "this host cannot answer that"),
         }
@@ -167,8 +135,8 @@ impl Runner {
         links.hub.want(host);
         let patience_ms = u64::try_from(headship.patience().as_millis()).unwrap_or(u64::MAX);
         let told = others.iter().map(|other| other.host).collect::<Vec<_>>();
-        let answer = JoinAnswer { host, head: headship.me(), patience_ms, hosts: others };
-        match postcard::to_allocvec(&answer) {
+        let admission = Admission { host, head: headship.me(), patience_ms, hosts: others };
+        match postcard::to_allocvec(&JoinAnswer::In(admission)) {
             Ok(answer) => links.hub.answer(conn, &answer),
             Err(_) => links.hub.refuse(conn, "there is no answer"),
         }

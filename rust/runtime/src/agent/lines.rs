@@ -234,6 +234,9 @@ impl Runner {
     /// A connection to the head has ended, or begun.
     pub(super) fn head_is_absent(&mut self, absent: bool) {
         let now = self.clock.now();
+        if !absent {
+            self.show_way_to_all();
+        }
         let Some(links) = &mut self.links else { return };
         if absent {
             links.absence.since.get_or_insert(now);

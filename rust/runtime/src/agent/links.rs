@@ -13,6 +13,7 @@ use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode};
 use super::OutputLine;
 use super::barriers::{Barriers, Word};
 use super::config::Secret;
+use super::guide::Guide;
 use super::headship::Headship;
 use super::line::Line;
 use super::lines::Absence;
@@ -29,7 +30,9 @@ pub struct Links {
     pub(super) absence: Absence,
     /// On the head.
     pub(super) headship: Option<Headship>,
-    pub(super) secret: Option<Secret>,
+    pub(super) secret: Secret,
+    /// On the others.
+    pub(super) guide: Option<Guide>,
     /// The head before this one, which has died.
     pub(super) former: Option<HostId>,
     /// On the others: to the controller, and from it.
@@ -42,14 +45,15 @@ pub struct Links {
 
 impl Links {
     /// `headship`: of the head itself.
-    pub fn new(hub: Hub, head: HostId, headship: Option<Headship>) -> Self {
+    pub fn new(hub: Hub, head: HostId, headship: Option<Headship>, secret: Secret) -> Self {
         Self {
             patience: hub.patience_with_head(),
             hub,
             head,
             absence: Absence::default(),
             headship,
-            secret: None,
+            secret,
+            guide: None,
             former: None,
             line: Line::default(),
             unreachable: BTreeMap::new(),

@@ -9,8 +9,8 @@
 //! - [`workers`]: worker processes, from fork to burial.
 //! - [`nursery`]: which zygote forks them, and what is imported ahead; [`zygote`]: one zygote.
 //! - [`sweep`]: ending what workers leave behind when their zygote was killed.
-//! - [`links`]: other hosts. [`joining`]: how hosts come together. [`news`], [`barriers`]: the order of what
-//!   they say.
+//! - [`links`]: other hosts. [`joining`]: how hosts come together. [`seeking`]: how one finds its head.
+//!   [`guide`]: how another shows it the way. [`news`], [`barriers`]: the order of what they say.
 //! - [`headship`]: what only the head has. [`lines`], [`line`]: its words to the hosts and theirs to it.
 //!   [`journal`]: what a head that is started again goes on from.
 //! - [`copies`]: one copy of another host's block for all processes here. [`pulls`]: how the bytes come and go.
@@ -24,6 +24,7 @@ mod config;
 mod copies;
 mod end;
 mod error;
+mod guide;
 mod headship;
 mod joining;
 mod journal;
@@ -39,6 +40,7 @@ mod poll;
 mod pulls;
 mod route;
 mod run;
+mod seeking;
 mod spread;
 mod streams;
 mod sweep;
@@ -90,6 +92,7 @@ pub struct Agent {
     pid: u32,
     address: Option<SocketAddr>,
     secret: Option<Secret>,
+    head: Option<SocketAddr>,
     on_lost: Arc<Mutex<Hook>>,
 }
 
@@ -136,7 +139,8 @@ impl Agent {
         let segment = Segment::create(shape)
             .map_err(|source| StartError::Memory { bytes: config.store_bytes, source })?;
         let address = links.as_ref().map(|links| links.address());
-        let secret = links.as_ref().and_then(|links| links.secret.clone());
+        let secret = links.as_ref().map(|links| links.secret.clone());
+        let head = links.as_ref().and_then(|links| links.guide.as_ref()).map(|guide| guide.head());
         let output = Arc::new(OutputQueue::default());
         let (commands, receiver) = mpsc::channel();
         let (started, starting) = mpsc::channel();
@@ -160,7 +164,7 @@ impl Agent {
                 let _close = CloseOnDrop(Arc::clone(&parts.output));
                 match Runner::start(parts) {
                     Ok(mut runner) => {
-                        let _ = started.send(Ok(()));
+                        let _ = started.send(runner.join_in());
                         let reason = runner.run();
                         tell_of_loss(&hook, |hook| hook.reason = reason);
                     }
@@ -173,7 +177,8 @@ impl Agent {
         let thread = Mutex::new(Some(Running { commands, handle }));
         let pid = std::process::id();
         let output = OutputReader::new(output, Arc::clone(&wake));
-        let agent = Self { segment, eventfd: event, output, wake, thread, pid, address, secret, on_lost };
+        let agent =
+            Self { segment, eventfd: event, output, wake, thread, pid, address, secret, head, on_lost };
         match starting.recv() {
             Ok(result) => result.map(|()| agent),
             Err(_) => Err(StartError::Panicked),
@@ -197,7 +202,7 @@ impl Agent {
         self.address
     }
 
-    /// Of a head: what others need to join it, beside its address.
+    /// What others need to join the cluster through this host, beside its address; none if it is alone.
     #[must_use]
     pub const fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref()
@@ -284,6 +289,12 @@ impl Agent {
             let _ = running.commands.send(command);
             eventfd_signal(&*self.wake);
         }
+    }
+
+    /// Of a host that has joined: where its head was then.
+    #[must_use]
+    pub const fn head(&self) -> Option<SocketAddr> {
+        self.head
     }
 
     /// Whether this is a fork of the process that started the agent: its thread is not here.

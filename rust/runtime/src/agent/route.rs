@@ -147,6 +147,7 @@ impl Runner {
                 host::Effect::ToController(message) => self.report(message),
                 // The rest of it ends as if it had been told to by a signal.
                 host::Effect::Leave => self.stopping = true,
+                host::Effect::Welcomed => self.welcomed = true,
                 host::Effect::Fork { proc } => self.fork(proc),
                 host::Effect::Kill { proc } => self.kill(proc),
                 host::Effect::Sweep { dead, except } => {

@@ -98,6 +98,8 @@ pub struct Runner {
     pub(super) surveys: Surveys,
     pub(super) limits: OpenFiles,
     pub(super) scratch: Vec<u8>,
+    /// The controller knows this host.
+    pub(super) welcomed: bool,
     /// Told to end: workers are not replaced any more.
     pub(super) stopping: bool,
     /// Why there is no cluster any more.
@@ -157,6 +159,7 @@ impl Runner {
             surveys: Surveys::default(),
             limits: OpenFiles::new(),
             scratch: Vec::new(),
+            welcomed: false,
             stopping: false,
             lost: None,
         };
@@ -186,6 +189,18 @@ impl Runner {
         }
         runner.settle();
         Ok(runner)
+    }
+
+    /// Works until the controller knows this host: whoever is told that it has joined finds it among the others. A
+    /// driver asks the controller in its turn anyway.
+    pub fn join_in(&mut self) -> Result<(), StartError> {
+        while !self.welcomed && !self.stopping && !self.config.driver {
+            self.turn(None);
+        }
+        match &self.lost {
+            Some(reason) => Err(StartError::Lost { reason: reason.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Until told to stop, or until the cluster is lost: the reason then.
@@ -266,6 +281,7 @@ impl Runner {
         }
         self.tend_journal(now);
         self.tell_unease(now);
+        self.tend_guide(now);
         self.bury_overdue(now);
         self.tend_memory(now);
     }
@@ -277,6 +293,7 @@ impl Runner {
         let others = [
             journal,
             self.next_unease(),
+            self.links.as_ref().and_then(|links| links.guide.as_ref()?.next_deadline()),
             self.nursery.next_deadline(now),
             self.memory.next_deadline(),
             self.copies.next_deadline(),

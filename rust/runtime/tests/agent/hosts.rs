@@ -43,8 +43,10 @@ pub fn head() -> (Driver, Target) {
 pub fn member(target: &Target, resource: &str) -> Driver {
     let role = Role::Member(Member {
         target: target.clone(),
-        listen: ANY.parse().unwrap(),
+        listen: None,
+        port: 0,
         timing: Timing::default(),
+        waits_on: || true,
     });
     Driver::start(AgentConfig { role, ..with_resource(resource) })
 }
