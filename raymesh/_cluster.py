@@ -38,6 +38,8 @@ def _node(host: dict[str, Any]) -> dict[str, Any]:
     from raymesh import _machine
 
     resources = _total(host)
+    # As in Ray, a host that is being drained is alive like the others.
+    reason, message = host["end"] or (0, "")
     node_id = host["node_id"].hex()
     address = next(
         (
@@ -62,8 +64,8 @@ def _node(host: dict[str, Any]) -> dict[str, Any]:
         # As given to `init(_node_name=...)`.
         "NodeName": host["host_name"] or address,
         "RuntimeEnvAgentPort": 0,
-        "DeathReason": 0 if host["alive"] else 1,
-        "DeathReasonMessage": "",
+        "DeathReason": reason,
+        "DeathReasonMessage": message,
         "alive": host["alive"],
         "Resources": resources if host["alive"] else {},
         "Labels": {"ray.io/node-id": node_id, **dict(host["labels"])},

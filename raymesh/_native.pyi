@@ -23,6 +23,7 @@ __all__ = [
     "__version__",
     "after_fork",
     "await_group",
+    "cluster_status",
     "context",
     "create_group",
     "current_actor",
@@ -314,7 +315,15 @@ def describe_cluster() -> list[dict[str, Any]]:
     """One dict a host: ``node_id`` (28 bytes) ``alive`` ``host_name`` ``total`` ``available`` (dict of float) ``labels``
 
     ``store_capacity`` ``store_used`` (bytes) ``workers`` ``pending`` (list of (resources, count)) ``bundles`` (list of
-    (group id, index, total, available, users)) ``draining`` (None, or reason and seconds left or None).
+    (group id, index, total, available, users)) ``draining`` (None, or reason and seconds left or None)
+    ``end`` (None; of a dead one: Ray's number of how it ended, and why).
+    """
+
+def cluster_status() -> dict[str, list[dict[str, Any]]]:
+    """``waiting``: one for each kind of demand: ``resources`` ``tasks`` ``actors`` (how many) ``never`` ``why``
+
+    ``groups``: of each kind of placement groups that wait: ``strategy`` ``bundles`` ``count`` ``never`` ``why``;
+    ``drivers``: ``job_id`` ``node_id`` (bytes) ``host_name`` ``pid``.
     """
 
 def drain_host(node: bytes, reason: str, seconds: float | None) -> str | None:

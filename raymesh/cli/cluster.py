@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -17,6 +17,8 @@ from raymesh._launch import Launched, launch
 
 _END_S = 10.0
 """Seconds that a host may take to end."""
+_ENOUGH = 8
+"""Digits of a node id that may stand for it."""
 
 
 def start(
@@ -153,39 +155,31 @@ def _has_ended(descriptor: int) -> bool:
     return bool(poll.poll(_END_S * 1000))
 
 
-def status(address: str | None) -> None:
-    """Says what hosts a cluster has, and what is free on each."""
+def status(address: str | None, *, as_json: bool, verbose: bool) -> None:
+    """Says what hosts a cluster has and what is used of each, what waits and why, and whose programs run."""
     import raymesh
+    from raymesh.cli import status as of_cluster
 
     _join(address)
-    from rich.console import Console
-    from rich.table import Table
-
-    from raymesh import _native
-
-    table = Table("host", "state", "free", "of", "object store", "workers")
-    for host in _native.describe_cluster():
-        state = "alive" if host["alive"] else "dead"
-        if host["draining"]:
-            reason, left = host["draining"]
-            state = f"leaves ({reason})" if left is None else f"leaves in {left:.0f} s ({reason})"
-        used, capacity = host["store_used"] / 1e9, host["store_capacity"] / 1e9
-        store = f"{used:.1f} of {capacity:.1f} GB"
-        free, total = _amounts(host["available"]), _amounts(host["total"])
-        table.add_row(host["host_name"], state, free, total, store, str(host["workers"]))
-    Console().print(table)
-    raymesh.shutdown()
+    try:
+        found = of_cluster.report()
+    finally:
+        raymesh.shutdown()
+    if as_json:
+        click.echo(of_cluster.to_json(found))
+    else:
+        of_cluster.show(found, verbose=verbose)
 
 
 def drain(address: str | None, node: str, deadline: float | None, reason: str) -> None:
-    """Asks a host, by its name or node id, to leave."""
+    """Asks a host to leave: by its name, its node id, or enough of the id."""
     import raymesh
     from raymesh import _native
 
     _join(address)
     try:
         hosts = [host for host in _native.describe_cluster() if host["alive"]]
-        meant = [it for it in hosts if node in (it["host_name"], it["node_id"].hex())]
+        meant = [it for it in hosts if it["host_name"] == node or _is_id(it["node_id"].hex(), node)]
         if len(meant) != 1:
             names = ", ".join(f"{it['host_name']} ({it['node_id'].hex()})" for it in hosts)
             what = "no host is" if not meant else "several hosts are"
@@ -196,6 +190,11 @@ def drain(address: str | None, node: str, deadline: float | None, reason: str) -
         click.echo(f"{node} gets nothing new and leaves when nothing keeps it")
     finally:
         raymesh.shutdown()
+
+
+def _is_id(node_id: str, given: str) -> bool:
+    """Whether that is the id, or enough of its beginning."""
+    return len(given) >= _ENOUGH and node_id.startswith(given.lower())
 
 
 def _join(address: str | None) -> None:
@@ -213,10 +212,3 @@ _NO_HOST = """\
 No host that `raymesh start` has started runs on this machine (as this user).
 hint: `raymesh start --head` starts a cluster, and `raymesh status --address ...` asks one elsewhere. What a
 program has started for itself, by init() without an address, is seen by ray.nodes() in it only."""
-
-
-def _amounts(resources: Mapping[str, float]) -> str:
-    shown = {name: amount for name, amount in resources.items() if not name.startswith("node:")}
-    memory = shown.pop("memory", 0)
-    parts = [f"{amount:g} {name}" for name, amount in sorted(shown.items())]
-    return ", ".join([*parts, f"{memory / 1e9:.1f} GB memory"])

@@ -148,11 +148,13 @@ def stop(host: tuple[str, ...]) -> None:
 
 @group.command()
 @click.option("--address", help="The cluster.  [default: that of a host on this machine]")
-def status(address: str | None) -> None:
-    """Say what hosts a cluster has, and what is free on each."""
+@click.option("--json", "as_json", is_flag=True, help="Print it for programs.")
+@click.option("-v", "--verbose", is_flag=True, help="Print whole node ids.")
+def status(address: str | None, as_json: bool, verbose: bool) -> None:
+    """Say what hosts a cluster has and what is used of each, what waits and why, and whose programs run."""
     from raymesh.cli import cluster
 
-    cluster.status(address)
+    cluster.status(address, as_json=as_json, verbose=verbose)
 
 
 def _from_file(context: click.Context, path: str | None) -> None:

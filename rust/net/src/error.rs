@@ -55,6 +55,12 @@ pub enum LinkError {
     )]
     Version { ours: u16, our_release: String, theirs: u16, their_release: String },
     #[error(
+        "the other end is another build of raymesh ({their_release}, messages {theirs:016x}) than this one ({our_release}, \
+         messages {ours:016x}), and would not understand it\nhint: install the same wheel, or build the same source, on \
+         all hosts of a cluster, and start those again that ran before"
+    )]
+    Build { ours: u64, our_release: String, theirs: u64, their_release: String },
+    #[error(
         "the certificate of the other end is not the one in the join string (expected {expected}, got {found})\
          \nhint: a string is for the host that has printed it. Was that host started anew? Then copy the string that \
          it has printed now. If not, somebody stands between you and it"

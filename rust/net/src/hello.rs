@@ -1,18 +1,20 @@
 //! The first words on a connection: versions, proofs of the token, and what the connection is for.
 //!
 //! ```text
-//! acceptor  "RMSH" version (u16) release (u8 length, text) nonce (32)                       Greeting
-//! dialer    "RMSH" version (u16) release (u8 length, text) nonce (32) proof (32) purpose    Hello
+//! acceptor  "RMSH" version (u16) release (u8 length, text) layout (u64) nonce (32)          Greeting
+//! dialer    "RMSH" version (u16) release (u8 length, text) layout (u64) nonce (32)
+//!           proof (32) purpose (u32 length, bytes)                                          Hello
 //! acceptor  1, proof (32), what it has to say (u32 length, bytes)                           Welcome
 //!           or 0, a code (u8), text (u32 length, bytes)                                     Refusal
 //! ```
 //!
 //! Magic, version and release stand where they stand in every version, so that ends of different versions
-//! can tell each other so. Nothing but these few fields of bounded length is read before the proof was
+//! can tell each other so. Builds of one version may still differ in the layout of a message ([`raymesh_wire::LAYOUT`]): these
+//! tell each other so, too. Nothing but these few fields of bounded length is read before the proof was
 //! checked.
 
 use bytes::{Buf, BufMut};
-use raymesh_wire::{HostId, WIRE_VERSION};
+use raymesh_wire::{HostId, LAYOUT, WIRE_VERSION};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LinkError;
@@ -130,6 +132,7 @@ fn put_preface(out: &mut Vec<u8>, nonce: &Nonce) {
     out.put_u16_le(VERSION);
     out.put_u8(RELEASE.len() as u8);
     out.put_slice(RELEASE.as_bytes());
+    out.put_u64_le(LAYOUT);
     out.put_slice(nonce);
 }
 
@@ -161,8 +164,10 @@ pub fn decode_purpose(bytes: &[u8]) -> Result<Purpose, LinkError> {
 pub fn read_greeting(bytes: &[u8]) -> Result<Option<(Greeting, usize)>, LinkError> {
     let mut input = Input { rest: bytes };
     let Some((version, release)) = input.preface(bytes)? else { return Ok(None) };
-    let Some(nonce) = input.array() else { return Ok(None) };
     check_version(version, &release)?;
+    let Some(layout) = input.number() else { return Ok(None) };
+    check_layout(layout, &release)?;
+    let Some(nonce) = input.array() else { return Ok(None) };
     Ok(Some((Greeting { version, release, nonce }, bytes.len() - input.rest.len())))
 }
 
@@ -174,6 +179,8 @@ pub fn read_hello(bytes: &[u8]) -> Result<Option<(Hello, usize)>, LinkError> {
     let mut input = Input { rest: bytes };
     let Some((version, release)) = input.preface(bytes)? else { return Ok(None) };
     check_version(version, &release)?;
+    let Some(layout) = input.number() else { return Ok(None) };
+    check_layout(layout, &release)?;
     let (Some(nonce), Some(proof)) = (input.array(), input.array()) else { return Ok(None) };
     let Some(purpose) = input.bytes(MAX_TEXT)? else { return Ok(None) };
     let hello = Hello { version, release, nonce, proof, purpose };
@@ -230,6 +237,18 @@ fn check_version(theirs: u16, their_release: &str) -> Result<(), LinkError> {
     })
 }
 
+fn check_layout(theirs: u64, their_release: &str) -> Result<(), LinkError> {
+    if theirs == LAYOUT {
+        return Ok(());
+    }
+    Err(LinkError::Build {
+        ours: LAYOUT,
+        our_release: RELEASE.to_owned(),
+        theirs,
+        their_release: their_release.to_owned(),
+    })
+}
+
 struct Input<'a> {
     rest: &'a [u8],
 }
@@ -259,6 +278,12 @@ impl Input<'_> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(u64::from_le_bytes(*number))
     }
 
     fn array(&mut self) -> Option<[u8; 32]> {

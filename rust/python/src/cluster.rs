@@ -2,10 +2,12 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use raymesh_wire::status::{HostEnd, HostEnded};
 use raymesh_wire::{FromController, ResourceSet, ToController};
 
 use crate::actor::{ask, unexpected};
 use crate::context::node_bytes;
+use crate::group::strategy_name;
 use crate::session;
 use crate::wish::host_of;
 
@@ -46,9 +48,59 @@ pub(crate) fn describe_cluster(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>
                 "draining",
                 host.draining.map(|(why, left)| (why, left.map(|left| left as f64 / 1e9))),
             )?;
+            let end = host.end.map(|HostEnd { how, why }| {
+                let how = match how {
+                    HostEnded::Expected => 1,
+                    HostEnded::Unexpected => 2,
+                    HostEnded::Preempted => 3,
+                    HostEnded::Idle => 4,
+                };
+                (how, why)
+            });
+            out.set_item("end", end)?;
             Ok(out)
         })
         .collect()
+}
+
+/// What waits, and whose programs there are.
+#[pyfunction]
+pub(crate) fn cluster_status(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let session = session::ensure(py)?;
+    let answer = ask(py, &session, |request| ToController::AskStatus { request })?;
+    let FromController::Status { status, .. } = answer else { return Err(unexpected()) };
+    let waiting = status.waiting.iter().map(|it| {
+        let out = PyDict::new(py);
+        out.set_item("resources", amounts(py, &it.resources)?)?;
+        out.set_item("tasks", it.tasks)?;
+        out.set_item("actors", it.actors)?;
+        out.set_item("never", it.never)?;
+        out.set_item("why", &it.why)?;
+        Ok(out)
+    });
+    let groups = status.groups.iter().map(|it| {
+        let out = PyDict::new(py);
+        let bundles: Vec<_> = it.bundles.iter().map(|set| amounts(py, set)).collect::<PyResult<_>>()?;
+        out.set_item("strategy", strategy_name(it.strategy))?;
+        out.set_item("bundles", bundles)?;
+        out.set_item("count", it.count)?;
+        out.set_item("never", it.never)?;
+        out.set_item("why", &it.why)?;
+        Ok(out)
+    });
+    let drivers = status.drivers.iter().map(|it| {
+        let out = PyDict::new(py);
+        out.set_item("job_id", PyBytes::new(py, &it.job.0.to_le_bytes()))?;
+        out.set_item("node_id", PyBytes::new(py, &node_bytes(it.host, &session.name)))?;
+        out.set_item("host_name", &it.host_name)?;
+        out.set_item("pid", it.pid)?;
+        Ok(out)
+    });
+    let out = PyDict::new(py);
+    out.set_item("waiting", waiting.collect::<PyResult<Vec<_>>>()?)?;
+    out.set_item("groups", groups.collect::<PyResult<Vec<_>>>()?)?;
+    out.set_item("drivers", drivers.collect::<PyResult<Vec<_>>>()?)?;
+    Ok(out)
 }
 
 /// Asks a host to leave. Why not, if it does not.

@@ -149,15 +149,7 @@ fn shown<'py>(py: Python<'py>, session: &Session, record: &GroupRecord) -> PyRes
     };
     let nodes: Vec<_> = record.hosts.iter().map(|host| PyBytes::new(py, &node(host))).collect();
     out.set_item("nodes", nodes)?;
-    out.set_item(
-        "strategy",
-        match spec.strategy {
-            GroupStrategy::Pack => "PACK",
-            GroupStrategy::Spread => "SPREAD",
-            GroupStrategy::StrictPack => "STRICT_PACK",
-            GroupStrategy::StrictSpread => "STRICT_SPREAD",
-        },
-    )?;
+    out.set_item("strategy", strategy_name(spec.strategy))?;
     out.set_item(
         "state",
         match record.state {
@@ -170,4 +162,14 @@ fn shown<'py>(py: Python<'py>, session: &Session, record: &GroupRecord) -> PyRes
     out.set_item("took_ms", record.took as f64 / 1e6)?;
     out.set_item("attempts", record.attempts)?;
     Ok(out)
+}
+
+/// Ray's name of it.
+pub(crate) const fn strategy_name(strategy: GroupStrategy) -> &'static str {
+    match strategy {
+        GroupStrategy::Pack => "PACK",
+        GroupStrategy::Spread => "SPREAD",
+        GroupStrategy::StrictPack => "STRICT_PACK",
+        GroupStrategy::StrictSpread => "STRICT_SPREAD",
+    }
 }

@@ -52,7 +52,7 @@ mod _native {
     #[pymodule_export]
     use super::async_calls::AsyncCalls;
     #[pymodule_export]
-    use super::cluster::{describe_cluster, drain_host};
+    use super::cluster::{cluster_status, describe_cluster, drain_host};
     #[pymodule_export]
     use super::construction::Construction;
     #[pymodule_export]

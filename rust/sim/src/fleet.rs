@@ -135,7 +135,10 @@ impl Fleet {
 
     pub fn lose(&mut self, host: HostId) {
         self.idle.remove(&host);
-        self.tell(Event::HostLost { host, why: "its process has ended".to_owned() });
+        self.tell(Event::HostLost {
+            host,
+            end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+        });
     }
 
     /// Lets time pass until the controller has nothing to do.

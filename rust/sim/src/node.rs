@@ -324,7 +324,10 @@ impl World {
     }
 
     pub fn host_lost(&mut self, host: HostId) {
-        self.controller_event(ControllerEvent::HostLost { host, why: "its process has ended".to_owned() });
+        self.controller_event(ControllerEvent::HostLost {
+            host,
+            end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+        });
     }
 
     fn controller_says(&mut self, id: ProcId, message: FromController) {

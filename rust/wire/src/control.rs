@@ -7,6 +7,8 @@ use crate::environment::Environment;
 use crate::ids::{ActorId, FunctionId, GroupId, HostId, JobId, LeaseId, ObjectId, ProcId, RequestId, TaskId};
 use crate::placement::{GroupRecord, GroupSpec, GroupState, InGroup, Wish};
 use crate::resources::ResourceSet;
+use crate::status::Status;
+pub use crate::status::{BundleInfo, HostInfo};
 use crate::value::{Block, ErrorValue, Place, Value};
 
 /// To the controller.
@@ -148,6 +150,10 @@ pub enum ToController {
         reason: String,
         /// None: it waits without end.
         within: Option<u64>,
+    },
+    /// Answered by [`FromController::Status`].
+    AskStatus {
+        request: RequestId,
     },
 }
 
@@ -321,6 +327,10 @@ pub enum FromController {
     Draining {
         request: RequestId,
         refused: Option<String>,
+    },
+    Status {
+        request: RequestId,
+        status: Box<Status>,
     },
 }
 
@@ -622,36 +632,4 @@ pub enum DeathCause {
     /// `kill` of its actor.
     Killed,
     HostLost,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostInfo {
-    pub host: HostId,
-    pub alive: bool,
-    pub name: String,
-    pub total: ResourceSet,
-    pub available: ResourceSet,
-    pub labels: Vec<(String, String)>,
-    /// Bytes of the object arena: all, and leased to heaps.
-    pub store_capacity: u64,
-    pub store_used: u64,
-    pub workers: u32,
-    /// Demands that wait: shape, number of tasks or actors.
-    pub pending: Vec<(ResourceSet, u32)>,
-    /// Bundles of placement groups that lie there.
-    pub bundles: Vec<BundleInfo>,
-    /// Why it is being drained, and for how many nanoseconds yet.
-    pub draining: Option<(String, Option<u64>)>,
-}
-
-/// A bundle of a placement group on a host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BundleInfo {
-    pub group: GroupId,
-    pub job: JobId,
-    pub index: u32,
-    pub total: ResourceSet,
-    pub available: ResourceSet,
-    /// How many leases and actors are in it.
-    pub users: u32,
 }

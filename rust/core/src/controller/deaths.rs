@@ -1,16 +1,23 @@
 //! Hosts that come and go, processes that die, and all that follows.
 
 use raymesh_wire::control::{Death, DeathCause, ToHost};
+use raymesh_wire::status::{HostEnd, HostEnded};
 use raymesh_wire::{FromController, HostId, ProcId};
 
 use super::history::Subject;
 use super::holds::For;
-use super::hosts::{Host, Keeper};
+use super::hosts::{Drain, Host, Keeper};
 use super::queue::Waiter;
 use super::{Controller, Effects, order, send, text};
 
 /// How many lost hosts are remembered.
 const LOST: usize = 100;
+
+/// How a host ended that was told to leave.
+fn drained_end(drain: &Drain, now: u64) -> HostEnd {
+    let how = if drain.deadline.is_some_and(|at| at <= now) { HostEnded::Preempted } else { HostEnded::Idle };
+    HostEnd { how, why: drain.reason.clone() }
+}
 
 impl Controller {
     pub(super) fn host_joined(&mut self, id: HostId, host: Host, effects: &mut Effects) {
@@ -42,11 +49,11 @@ impl Controller {
         self.hosts.get(host).is_some_and(|host| host.could_fit(need))
     }
 
-    pub(super) fn host_lost(&mut self, id: HostId, why: &str, effects: &mut Effects) {
+    pub(super) fn host_lost(&mut self, id: HostId, end: HostEnd, effects: &mut Effects) {
         self.gone.insert(id);
         let Some(host) = self.hosts.get(id) else { return };
         let drained = host.draining.as_ref().filter(|drain| drain.leaves).map(|drain| drain.reason.clone());
-        let which = text::lost_host(id, host, why, drained.as_deref());
+        let which = text::lost_host(id, host, &end.why, drained.as_deref());
         self.history.add(self.now, Subject::Host(id), "lost", which.clone());
         let mut impossible = Vec::new();
         for class in self.queue.classes() {
@@ -67,7 +74,9 @@ impl Controller {
             None => {}
         }
         if let Some(host) = self.hosts.lose(id).filter(Host::takes_work) {
-            self.lost.push((id, host.name));
+            let end =
+                host.draining.filter(|drain| drain.leaves).map_or(end, |drain| drained_end(&drain, self.now));
+            self.lost.push((id, host.name, end));
             if self.lost.len() > LOST {
                 self.lost.remove(0);
             }

@@ -7,6 +7,7 @@ use raymesh_wire::placement::NODE_ID_LABEL;
 use raymesh_wire::{ActorId, ErrorKind, ErrorValue, FromController, HostId, JobId, ProcId, ResourceSet};
 
 use super::bundles::Bundle;
+use super::hosts::Host;
 use super::queue::Waiter;
 use super::{Controller, Effects, send};
 
@@ -150,9 +151,10 @@ impl Controller {
                 .draining
                 .as_ref()
                 .map(|drain| (drain.reason.clone(), drain.deadline.map(|at| at.saturating_sub(now)))),
+            end: None,
         });
         let mut all: Vec<_> = living.collect();
-        all.extend(lost.iter().map(|(host, name)| HostInfo {
+        all.extend(lost.iter().map(|(host, name, end)| HostInfo {
             host: *host,
             alive: false,
             name: name.clone(),
@@ -165,13 +167,17 @@ impl Controller {
             pending: Vec::new(),
             bundles: Vec::new(),
             draining: None,
+            end: Some(end.clone()),
         }));
         all
     }
 
-    /// What waits, listed with the host of who wants it (with the first if that is gone).
+    /// What waits, listed with the host of who wants it (with the first if that is gone, or takes no work itself).
     fn pending(&self) -> BTreeMap<HostId, Vec<(ResourceSet, u32)>> {
-        let Some((first, _)) = self.hosts.iter().next() else { return BTreeMap::new() };
+        let takes_work = |host: &HostId| self.hosts.get(*host).is_some_and(Host::takes_work);
+        let Some(first) = self.hosts.iter().map(|(host, _)| host).find(takes_work) else {
+            return BTreeMap::new();
+        };
         let mut counts: BTreeMap<HostId, BTreeMap<&ResourceSet, u32>> = BTreeMap::new();
         for class in self.queue.classes() {
             let class = self.queue.get(class);
@@ -184,7 +190,7 @@ impl Controller {
                         (caller.host(), demand.map_or(0, |demand| demand.unserved))
                     }
                 };
-                let host = if self.hosts.get(host).is_some() { host } else { first };
+                let host = if takes_work(&host) { host } else { first };
                 *counts.entry(host).or_default().entry(set).or_default() += count;
             }
         }

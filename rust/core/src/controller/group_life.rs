@@ -385,8 +385,8 @@ impl Controller {
     }
 
     fn tell_why_group_waits(&mut self, id: GroupId, effects: &mut Effects) {
-        let possible = self.find_places(id, &Rooms::Empty).is_some();
-        let Some(group) = self.groups.get(id).filter(|group| group.wait.is_some()) else { return };
+        let Some((_, why)) = self.why_group_waits(id) else { return };
+        let Some(group) = self.groups.get(id) else { return };
         let spec = &group.record.spec;
         let bundles: Vec<_> = spec.bundles.iter().map(|bundle| text::resources(&bundle.resources)).collect();
         let mut asked = bundles.join(", ");
@@ -394,11 +394,6 @@ impl Controller {
             asked = format!("{} and so on ({} bundles)", &bundles[0], bundles.len());
         }
         let name = if spec.name.is_empty() { String::new() } else { format!(" {:?}", spec.name) };
-        let why = if possible {
-            "what is free now does not do: it waits".to_owned()
-        } else {
-            format!("the {} hosts of the cluster could not hold it even if they were empty", self.hosts.len())
-        };
         let why = format!("placement group{name} ({:?}: {asked}) has no place: {why}", spec.strategy);
         let creator = id.creator;
         if group.told.as_ref() != Some(&why) {
@@ -409,6 +404,16 @@ impl Controller {
         if let Some(group) = self.groups.get_mut(id) {
             group.told = Some(why);
         }
+    }
+
+    /// Of a group that waits for a place: whether it can never have one, and why it has none.
+    pub(super) fn why_group_waits(&mut self, id: GroupId) -> Option<(bool, String)> {
+        self.groups.get(id).filter(|group| group.wait.is_some())?;
+        if self.find_places(id, &Rooms::Empty).is_some() {
+            return Some((false, "what is free now does not do: it waits".to_owned()));
+        }
+        let count = self.hosts.len();
+        Some((true, format!("the {count} hosts of the cluster could not hold it even if they were empty")))
     }
 
     /// Whoever watches a group that will not be any more is told.

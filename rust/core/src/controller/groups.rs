@@ -93,6 +93,14 @@ impl Groups {
         self.all.iter().map(|(id, group)| (*id, group))
     }
 
+    /// Of each kind of groups that wait: the first, and how many there are.
+    pub fn waiting_kinds(&self) -> impl Iterator<Item = (GroupId, u32)> {
+        self.kinds.values().filter_map(|kind| {
+            let (_, first) = kind.waiting.first()?;
+            Some((*first, u32::try_from(kind.waiting.len()).unwrap_or(u32::MAX)))
+        })
+    }
+
     pub fn removed(&self, id: GroupId) -> Option<&GroupRecord> {
         self.removed.get(&id)
     }

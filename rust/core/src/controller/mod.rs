@@ -50,6 +50,7 @@ mod schedule;
 mod shapes;
 mod spots;
 mod starvation;
+mod status;
 pub(crate) mod text;
 mod unused;
 mod waits;
@@ -62,6 +63,7 @@ use std::collections::BTreeSet;
 
 use raymesh_wire::control::{FromHost, ToHost};
 use raymesh_wire::placement::NODE_ID_LABEL;
+use raymesh_wire::status::HostEnd;
 use raymesh_wire::{FromController, HostId, ProcId, ToController};
 use serde::{Deserialize, Serialize};
 
@@ -91,8 +93,7 @@ pub enum Event {
     /// A host's agent says something, in order; `Joined` first.
     FromHost { host: HostId, message: FromHost },
     /// The host is gone with all its processes. It may return only under a new id.
-    /// `why`, for people: `its process has ended`.
-    HostLost { host: HostId, why: String },
+    HostLost { host: HostId, end: HostEnd },
     /// [`Controller::next_deadline`] has come.
     Tick,
 }
@@ -117,8 +118,8 @@ pub struct Controller {
     now: u64,
     shapes: Shapes,
     hosts: Hosts,
-    /// Name of each host that was lost, latest last; bounded.
-    lost: Vec<(HostId, String)>,
+    /// Name of each host that was lost, and how it ended, latest last; bounded.
+    lost: Vec<(HostId, String, HostEnd)>,
     /// All hosts that were lost: none returns under its old id.
     gone: BTreeSet<HostId>,
     holds: Holds,
@@ -170,7 +171,7 @@ impl Controller {
         match event {
             Event::Message { from, message } => self.on_message(from, message, effects),
             Event::FromHost { host, message } => self.on_host(host, message, effects),
-            Event::HostLost { host, why } => self.host_lost(host, &why, effects),
+            Event::HostLost { host, end } => self.host_lost(host, end, effects),
             Event::Tick => {}
         }
         self.settle_estates(effects);
@@ -260,6 +261,10 @@ impl Controller {
             ToController::DescribeCluster { request } => {
                 let hosts = self.describe();
                 send(effects, from, FromController::Cluster { request, hosts });
+            }
+            ToController::AskStatus { request } => {
+                let status = Box::new(self.status());
+                send(effects, from, FromController::Status { request, status });
             }
             ToController::CreateGroup { spec } => self.create_group(from, *spec, effects),
             ToController::RemoveGroup { group } => self.remove_group(group, effects),

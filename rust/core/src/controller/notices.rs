@@ -87,7 +87,7 @@ impl Controller {
         }
     }
 
-    fn reason(&mut self, class: ClassId) -> String {
+    pub(super) fn reason(&mut self, class: ClassId) -> String {
         if let Some((at, reason)) = &self.queue.get(class).reason
             && self.now < at + FRESH
         {

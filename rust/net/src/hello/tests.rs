@@ -33,6 +33,36 @@ fn a_greeting_of_another_version_names_both() {
     );
 }
 
+/// Where the layout stands in a greeting.
+fn layout_of(greeting: &mut [u8]) -> &mut [u8] {
+    let at = MAGIC.len() + 2 + 1 + RELEASE.len();
+    &mut greeting[at..at + 8]
+}
+
+#[test]
+fn a_build_of_another_layout_is_told_apart_from_both_ends() {
+    let mut greeting = greeting(&NONCES.acceptor);
+    assert_eq!(*layout_of(&mut greeting), LAYOUT.to_le_bytes());
+    layout_of(&mut greeting).copy_from_slice(&0x1234_u64.to_le_bytes());
+    let mut hello = hello(&token(), &NONCES, b"", &Purpose::Ask { question: Vec::new() });
+    layout_of(&mut hello).copy_from_slice(&0x1234_u64.to_le_bytes());
+    for error in [read_greeting(&greeting).unwrap_err(), read_hello(&hello).unwrap_err()] {
+        let text = error.to_string();
+        for word in ["0000000000001234", &format!("{LAYOUT:016x}"), RELEASE, "hint:"] {
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}
+
+#[test]
+fn another_version_is_told_before_what_only_this_one_says() {
+    // It may have nothing where the layout is here.
+    let mut greeting = greeting(&NONCES.acceptor);
+    greeting[4] = 250;
+    let short = &greeting[..MAGIC.len() + 2 + 1 + RELEASE.len()];
+    assert!(matches!(read_greeting(short), Err(LinkError::Version { theirs: 250, .. })));
+}
+
 #[test]
 fn another_service_is_recognized_by_its_first_byte() {
     for words in ["HTTP/1.1 400 Bad Request\r\n", "SSH-2.0-OpenSSH_9.2", "R", "RM"] {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use raymesh_core::{controller, host};
 use raymesh_net::{Event, Hub};
 use raymesh_wire::between::{Between, Neighbour, Printed, Up};
+use raymesh_wire::status::{HostEnd, HostEnded};
 use raymesh_wire::{FromController, HostId, Message, ProcId, decode, encode};
 
 use super::OutputLine;
@@ -116,14 +117,15 @@ impl Runner {
                 }
             }
             Event::Dead { host, silent_for } if silent_for.is_zero() => {
-                self.out_of_reach(host, true, "its process has ended");
+                self.out_of_reach(host, true, HostEnd::unexpected("its process has ended"));
             }
             Event::Dead { host, silent_for } => {
                 let silent_for = silent_for.as_secs_f64();
-                self.out_of_reach(host, false, &format!("nothing was heard of it for {silent_for:.1} s"));
+                let why = format!("nothing was heard of it for {silent_for:.1} s");
+                self.out_of_reach(host, false, HostEnd::unexpected(why));
             }
             Event::Left { host, reason } if self.is_head(host) || self.hosts_controller() => {
-                self.out_of_reach(host, true, &reason);
+                self.out_of_reach(host, true, HostEnd { how: HostEnded::Expected, why: reason });
             }
             Event::Moved { host, to } => self.head_moved(host, to),
             Event::Up { host } if self.is_head(host) => self.head_is_absent(false),
@@ -216,7 +218,7 @@ impl Runner {
                     (_, true) => "its process has ended",
                     _ => "another host heard nothing of it any more",
                 };
-                self.lose_host(if lives { host.max(other) } else { other }, why);
+                self.lose_host(if lives { host.max(other) } else { other }, HostEnd::unexpected(why));
             }
             Between::Flush { request } => self.tell_agent(host, Between::Flushed { request }),
             Between::Flushed { request } => {
@@ -244,13 +246,13 @@ impl Runner {
     }
 
     /// Nothing is heard of the host any more.
-    fn out_of_reach(&mut self, host: HostId, ended: bool, why: &str) {
+    fn out_of_reach(&mut self, host: HostId, ended: bool, end: HostEnd) {
         let Some(links) = &mut self.links else { return };
         let head = links.head;
         if links.headship.is_some() {
-            self.lose_host(host, why);
+            self.lose_host(host, end);
         } else if host == head {
-            self.lose_cluster(format!("the head of the cluster is gone: {why}"));
+            self.lose_cluster(format!("the head of the cluster is gone: {}", end.why));
         } else {
             links.unreachable.insert(host, ended);
             self.bury_host(host);
@@ -267,13 +269,13 @@ impl Runner {
     }
 
     /// The head decides that the host is dead.
-    fn lose_host(&mut self, host: HostId, why: &str) {
+    fn lose_host(&mut self, host: HostId, end: HostEnd) {
         let Some(headship) = self.links.as_ref().and_then(|links| links.headship.as_ref()) else { return };
         if !headship.knows(host) {
             return;
         }
         self.bury_host(host);
-        let event = controller::Event::HostLost { host, why: why.to_owned() };
+        let event = controller::Event::HostLost { host, end };
         self.todo.push_back(Todo::Controller { event, via: None });
     }
 

@@ -180,7 +180,10 @@ impl Runner {
         runner.carry_out_host(effects);
         // What ran there may go on here.
         if let Some(host) = runner.links.as_mut().and_then(|links| links.former.take()) {
-            let event = controller::Event::HostLost { host, why: "the head was started again".to_owned() };
+            let event = controller::Event::HostLost {
+                host,
+                end: raymesh_wire::status::HostEnd::unexpected("the head was started again"),
+            };
             runner.todo.push_back(Todo::Controller { event, via: None });
         }
         if runner.config.driver {

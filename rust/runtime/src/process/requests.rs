@@ -62,6 +62,7 @@ impl Requests {
             | FromController::Function { request, .. }
             | FromController::Groups { request, .. }
             | FromController::Draining { request, .. }
+            | FromController::Status { request, .. }
             | FromController::Cluster { request, .. } => *request,
             FromController::GroupRefused { group, reason } => {
                 self.refused_groups.insert(*group, reason.clone());

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use raymesh_wire::control::*;
+use raymesh_wire::status::HostEnd;
 use raymesh_wire::*;
 
 use super::placement::{in_group, wish};
@@ -283,6 +284,7 @@ fn host() -> impl Strategy<Value = HostInfo> {
                 pending,
                 bundles: vec![super::placement::samples::bundle()],
                 draining,
+                end: Some(HostEnd::unexpected("silence")),
             }
         },
     )

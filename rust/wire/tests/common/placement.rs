@@ -7,6 +7,7 @@ use raymesh_wire::control::*;
 use raymesh_wire::placement::{
     Affinity, BundleSpec, GroupStrategy, InGroup, LabelIs, LabelRule, Selector, Strategy as Where,
 };
+use raymesh_wire::status::{DriverInfo, Status, Waiting, WaitingGroups};
 use raymesh_wire::*;
 
 use super::any::{error, job, proc, request, resources, text};
@@ -115,7 +116,13 @@ pub fn to_controller() -> impl Strategy<Value = ToController> {
         (request(), host_id(), text(), option::of(any::<u64>())).prop_map(
             |(request, host, reason, within)| ToController::DrainHost { request, host, reason, within }
         ),
+        request().prop_map(|request| ToController::AskStatus { request }),
     ]
+}
+
+fn waiting() -> impl Strategy<Value = Waiting> {
+    (resources(), any::<u32>(), any::<u32>(), any::<bool>(), text())
+        .prop_map(|(resources, tasks, actors, never, why)| Waiting { resources, tasks, actors, never, why })
 }
 
 pub fn from_controller() -> impl Strategy<Value = FromController> {
@@ -131,6 +138,10 @@ pub fn from_controller() -> impl Strategy<Value = FromController> {
             .prop_map(|(request, groups)| FromController::Groups { request, groups }),
         (request(), option::of(text()))
             .prop_map(|(request, refused)| FromController::Draining { request, refused }),
+        (request(), vec(waiting(), FEW)).prop_map(|(request, waiting)| {
+            let status = Status { waiting, ..Status::default() };
+            FromController::Status { request, status: Box::new(status) }
+        }),
     ]
 }
 
@@ -213,6 +224,7 @@ pub mod samples {
                 reason: "preemption".to_owned(),
                 within: Some(1 << 34),
             },
+            ToController::AskStatus { request },
         ]);
         all
     }
@@ -234,7 +246,24 @@ pub mod samples {
             FromController::GroupRefused { group: GROUP, reason: "taken".to_owned() },
             FromController::Groups { request, groups: vec![record] },
             FromController::Draining { request, refused: Some("no such host".to_owned()) },
+            FromController::Status { request, status: Box::new(status()) },
         ]
+    }
+
+    fn status() -> Status {
+        let why = "busy".to_owned();
+        let waiting =
+            Waiting { resources: resources(10_000), tasks: 1000, actors: 1, never: false, why: why.clone() };
+        let groups = WaitingGroups {
+            strategy: GroupStrategy::StrictSpread,
+            bundles: vec![resources(1), resources(2)],
+            count: 3,
+            never: true,
+            why,
+        };
+        let (job, host, host_name) = (JobId(2), HostId(2), "host".to_owned());
+        let driver = DriverInfo { job, host, host_name, pid: 4321 };
+        Status { waiting: vec![waiting], groups: vec![groups], drivers: vec![driver] }
     }
 
     pub fn bundle() -> BundleInfo {

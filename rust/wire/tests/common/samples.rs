@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use raymesh_wire::control::*;
+use raymesh_wire::status::HostEnd;
 use raymesh_wire::*;
 
 /// The name of a message's kind. A new kind does not compile here: give it a name and a sample.
@@ -51,6 +52,7 @@ pub fn kind(message: &Message) -> &'static str {
             ToController::UnwatchGroup { .. } => "to_controller_unwatch_group",
             ToController::FindGroups { .. } => "to_controller_find_groups",
             ToController::DrainHost { .. } => "to_controller_drain_host",
+            ToController::AskStatus { .. } => "to_controller_ask_status",
         },
         Message::FromController(message) => match message {
             FromController::LeaseGranted { .. } => "from_controller_lease_granted",
@@ -80,6 +82,7 @@ pub fn kind(message: &Message) -> &'static str {
             FromController::GroupRefused { .. } => "from_controller_group_refused",
             FromController::Groups { .. } => "from_controller_groups",
             FromController::Draining { .. } => "from_controller_draining",
+            FromController::Status { .. } => "from_controller_status",
         },
         Message::ToAgent(message) => match message {
             ToAgent::Hello { .. } => "to_agent_hello",
@@ -101,7 +104,7 @@ pub fn kind(message: &Message) -> &'static str {
 }
 
 /// How many kinds [`kind`] tells apart.
-pub const KINDS: usize = 78 + super::between::KINDS;
+pub const KINDS: usize = 80 + super::between::KINDS;
 
 const OWNER: ProcId = ProcId::new(HostId(1), 2, 3);
 const OTHER: ProcId = ProcId::new(HostId(0x0102_0304), 0x3_ffff, 0x3fff);
@@ -305,6 +308,7 @@ fn from_controller() -> Vec<FromController> {
         pending: vec![(resources(), 2)],
         bundles: vec![super::placement::samples::bundle()],
         draining: Some(("maintenance".to_owned(), Some(5))),
+        end: Some(HostEnd::unexpected("silence")),
     };
     let elsewhere = ActorNotFound { elsewhere: vec!["there".to_owned()] };
     let reason = "no host has that much".to_owned();

@@ -142,7 +142,10 @@ fn a_lost_host_takes_its_processes_and_what_they_had_elsewhere() {
     world.say(driver(), ToController::Watch { proc: far });
     let lease = world.demand(far, 0, &cpu(1.0), 2);
     world.bound(&lease[0], proc(lease[0].host.0, 30));
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     let told = world.told(driver());
     let host = format!("host-1 (node IP: not known, node ID: {NODE_1}), its process has ended");
     let death = Death { host, ..death_of(far, DeathCause::HostLost) };
@@ -198,7 +201,10 @@ fn work_that_had_no_worker_yet_moves_when_its_host_is_lost() {
     world.host(HostId(1), FromHost::ProcStarted { proc: caller, pid: 3, driver: false });
     let second = world.demand(driver(), 0, &cpu(1.0), 2);
     assert_eq!((first[0].host, second[0].host), (HostId(0), HostId(1)));
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     assert!(world.binds().is_empty());
     assert_eq!(world.give_back(&first[0]).len(), 1);
 }
@@ -231,14 +237,20 @@ fn an_actor_whose_host_is_lost_before_the_hosts_word_of_it_arrived_restarts() {
     });
     let id = ActorId { creator: driver(), seq: 1 };
     world.say(proc(1, 2), ToController::ActorReady { actor: id, error: None });
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     assert_eq!(world.states(driver(), id), [ActorState::Restarting]);
 }
 
 #[test]
 fn a_lost_host_does_not_return_under_its_id() {
     let mut world = World::new(&[("CPU", 1.0)]);
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.join(1, &[("CPU", 1.0)]);
     assert_eq!(world.describe().len(), 1);
 }

@@ -41,7 +41,10 @@ fn a_draining_host_gets_nothing_new_and_leaves_when_its_tasks_have_ended() {
     assert!(world.describe().iter().any(|host| host.draining.is_some()));
     assert!(world.give_back(&bind).is_empty(), "what waits for it is not served there");
     assert!(world.leaves());
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.controller.audit().unwrap();
 }
 
@@ -55,7 +58,7 @@ fn a_drained_actor_restarts_elsewhere_at_no_cost() {
     assert!(!world.leaves(), "it has no place elsewhere yet");
     world.tick(SECOND);
     assert!(world.leaves(), "its time is up");
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost { host: HostId(1), end: raymesh_wire::status::HostEnd::unexpected("its process has ended") });
     world.give_back(&held[0]);
     let start = world.start().expect("it has a place on the other host");
     let id = ActorId { creator: driver(), seq: 1 };
@@ -105,7 +108,10 @@ fn a_worker_that_ends_before_its_drained_host_is_lost_costs_no_restart() {
     world.give_back(&held);
     world.die(proc(1, 6), SIGKILL);
     let start = world.start().expect("it is moved");
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.come_alive(id, start, proc(0, 7));
     world.die(proc(0, 7), SIGKILL);
     assert!(world.start().is_some(), "its one restart is left");
@@ -121,7 +127,10 @@ fn an_actor_without_restarts_left_is_moved_too() {
     world.drain(1, Some(SECOND));
     world.tick(SECOND);
     assert!(world.leaves());
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.give_back(&held);
     let start = world.start().expect("it is moved");
     world.come_alive(id, start, proc(0, 8));
@@ -221,7 +230,7 @@ fn an_actor_whose_new_host_is_lost_while_it_moves_waits_for_another() {
     world.alive(ActorSpec { max_restarts: 1, ..actor(driver(), 1) }, proc(1, 6));
     world.join(2, &[("CPU", 1.0)]);
     world.drain(1, None);
-    world.event(Event::HostLost { host: HostId(2), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost { host: HostId(2), end: raymesh_wire::status::HostEnd::unexpected("its process has ended") });
     world.controller.audit().unwrap();
     world.die(proc(1, 6), MOVED);
     assert!(world.start().is_none());
@@ -265,7 +274,7 @@ fn the_bundles_of_a_group_move_with_their_actors() {
     world.give_back(&running);
     assert!(world.leaves());
     world.controller.audit().unwrap();
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost { host: HostId(1), end: raymesh_wire::status::HostEnd::unexpected("its process has ended") });
     world.controller.audit().unwrap();
     assert!(world.told(driver()).iter().all(|it| !matches!(it, FromController::GroupState { .. })));
 }

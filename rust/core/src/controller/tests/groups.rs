@@ -235,7 +235,10 @@ fn bundles_lost_with_a_host_get_other_places() {
     let lost = world.places(1).iter().position(|host| *host == Some(1)).unwrap() as u32;
     let restarts = ActorSpec { max_restarts: 1, wish: in_group(1, Some(lost)), ..actor(driver(), 1) };
     world.alive(restarts, proc(1, 6));
-    world.event(Event::HostLost { host: HostId(1), why: "its process has ended".to_owned() });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.audit();
     assert_eq!(world.states_of_group(driver(), 1), [GroupState::Rescheduling]);
     assert_eq!(world.start(), None, "its bundle has no place");

@@ -4,6 +4,7 @@
 //! - `draining`: hosts that are asked to leave.
 //! - `nearness`: tasks whose arguments lie somewhere.
 //! - `groups`: placement groups; `keeping`: room for them. `wishes`: strategies and labels.
+//! - `status`: what those are told who ask how the cluster stands.
 //! - `actors`: life cycles and names. `functions`: what they are made of. `deaths`: processes and hosts. `scale`: cost.
 
 mod actors;
@@ -16,9 +17,11 @@ mod keeping;
 mod leases;
 mod nearness;
 mod scale;
+mod status;
 mod wishes;
 
 use raymesh_wire::control::{ActorSpec, ActorState, Death, DeathCause, FromHost, HostInfo, Stock, ToHost};
+use raymesh_wire::status::HostEnd;
 use raymesh_wire::{
     ActorId, FromController, FunctionId, HostId, JobId, LeaseId, ProcId, Quantity, RequestId, ResourceSet,
     ToController, Value, Wish,
@@ -43,6 +46,10 @@ fn set(amounts: &[(&str, f64)]) -> ResourceSet {
 
 fn cpu(n: f64) -> ResourceSet {
     set(&[("CPU", n)])
+}
+
+fn host_lost(host: u32) -> Event {
+    Event::HostLost { host: HostId(host), end: HostEnd::unexpected("nothing was heard of it") }
 }
 
 /// A controller, the time, and what it said in answer to the last event.

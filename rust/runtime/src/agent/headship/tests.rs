@@ -282,7 +282,10 @@ impl Cluster {
         self.headship.decide(
             self.now,
             None,
-            Event::HostLost { host: former, why: "its process has ended".to_owned() },
+            Event::HostLost {
+                host: former,
+                end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+            },
             &mut self.controller,
         );
     }
@@ -369,7 +372,10 @@ fn a_host_that_was_let_in_is_known_to_the_next_head() {
     cluster.headship.decide(
         cluster.now,
         None,
-        Event::HostLost { host: HostId(3), why: "its process has ended".to_owned() },
+        Event::HostLost {
+            host: HostId(3),
+            end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+        },
         &mut cluster.controller,
     );
     cluster.hosts.truncate(1);
