@@ -178,7 +178,10 @@ fn who_dies_with_a_host_says_which_and_why() {
             world.say(driver(), ToController::DrainHost { request, host: HostId(host), reason, within });
             world.event(Event::Tick);
         }
-        world.event(Event::HostLost { host: HostId(host), why: why.to_owned() });
+        world.event(Event::HostLost {
+            host: HostId(host),
+            end: raymesh_wire::status::HostEnd::unexpected(why),
+        });
         let said = text(world.states(driver(), id).last().expect("a state"));
         let node = &NODE_1[..NODE_1.len() - 1];
         let which = format!("host-{host} (node IP: 10.0.0.9, node ID: {node}{host}), {expected}");
