@@ -58,7 +58,10 @@ fn a_drained_actor_restarts_elsewhere_at_no_cost() {
     assert!(!world.leaves(), "it has no place elsewhere yet");
     world.tick(SECOND);
     assert!(world.leaves(), "its time is up");
-    world.event(Event::HostLost { host: HostId(1), end: raymesh_wire::status::HostEnd::unexpected("its process has ended") });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.give_back(&held[0]);
     let start = world.start().expect("it has a place on the other host");
     let id = ActorId { creator: driver(), seq: 1 };
@@ -230,7 +233,10 @@ fn an_actor_whose_new_host_is_lost_while_it_moves_waits_for_another() {
     world.alive(ActorSpec { max_restarts: 1, ..actor(driver(), 1) }, proc(1, 6));
     world.join(2, &[("CPU", 1.0)]);
     world.drain(1, None);
-    world.event(Event::HostLost { host: HostId(2), end: raymesh_wire::status::HostEnd::unexpected("its process has ended") });
+    world.event(Event::HostLost {
+        host: HostId(2),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.controller.audit().unwrap();
     world.die(proc(1, 6), MOVED);
     assert!(world.start().is_none());
@@ -274,7 +280,10 @@ fn the_bundles_of_a_group_move_with_their_actors() {
     world.give_back(&running);
     assert!(world.leaves());
     world.controller.audit().unwrap();
-    world.event(Event::HostLost { host: HostId(1), end: raymesh_wire::status::HostEnd::unexpected("its process has ended") });
+    world.event(Event::HostLost {
+        host: HostId(1),
+        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
+    });
     world.controller.audit().unwrap();
     assert!(world.told(driver()).iter().all(|it| !matches!(it, FromController::GroupState { .. })));
 }

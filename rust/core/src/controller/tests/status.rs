@@ -24,7 +24,7 @@ fn with_program_outside() -> (World, ProcId) {
 
 fn demand(key: u32, resources: ResourceSet, backlog: u32) -> ToController {
     let (env, wish) = Default::default();
-    ToController::Demand { key, job: JobId(OUTSIDE), resources, backlog, env, wish }
+    ToController::Demand { key, job: JobId(OUTSIDE), resources, backlog, env, wish, near: None }
 }
 
 #[test]
@@ -87,6 +87,7 @@ fn a_dead_host_is_remembered_with_how_it_ended() {
             backlog: 3,
             env: Default::default(),
             wish: Wish::default(),
+            near: None,
         },
     );
     world.say(driver(), drain(4, Some(SECOND)));
