@@ -69,7 +69,7 @@ $(STAMPS)/native: $(RUST_SRC) $(STAMPS)/env
 	@VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
 	@touch $@
 
-.PHONY: help env build demo test test-pythons bench scale compare fuzz lint wheel clean distclean
+.PHONY: help env build demo test test-pythons bench scale sim compare fuzz lint wheel clean distclean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -94,6 +94,9 @@ bench: build $(STAMPS)/others ## Measure raymesh beside Ray, 25 minutes; writes 
 
 scale: ## Measure what the controller costs on up to 10,000 hosts, played in one process; draws docs/images/scale.svg
 	$(CARGO) run --manifest-path $(MANIFEST) --release --quiet -p raymesh-sim --bin scale -- --svg docs/images/scale.svg $(ARGS)
+
+sim: ## Run 100,000 random clusters in simulation (ARGS="--nocapture")
+	RAYMESH_SIM_SEEDS=100000 $(CARGO) test --manifest-path $(MANIFEST) --release --quiet -p raymesh-sim --test clusters -- $(ARGS)
 
 compare: build $(DASHBOARD)/stamp ## Print per feature whether raymesh answers as Ray does
 	@$(BIN)/python -m compat_tests.harness.compare $(ARGS)

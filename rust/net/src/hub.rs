@@ -15,6 +15,7 @@ mod link;
 mod traffic;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -145,6 +146,8 @@ const SCRATCH: usize = 128 << 10;
 pub struct Hub {
     me: HostId,
     head: Option<HostId>,
+    /// Of hosts with smaller numbers, all are known that live; others may be heard of yet.
+    horizon: HostId,
     /// How long a head that does not answer is waited for.
     patience: Nanos,
     token: Token,
@@ -189,6 +192,7 @@ impl Hub {
         Ok(Self {
             me,
             head: None,
+            horizon: me,
             patience: 0,
             token,
             server,
@@ -228,34 +232,52 @@ impl Hub {
         Duration::from_nanos(self.patience)
     }
 
-    /// Hosts that are known and were not declared dead.
+    /// Hosts that this one has heard of, or has something for, and that were not declared dead.
     pub fn living(&self) -> impl Iterator<Item = HostId> {
         self.links.iter().filter(|(_, link)| !link.peer.is_dead()).map(|(host, _)| *host)
     }
 
-    /// A host of the cluster, and where it listens (None: it cannot be dialed).
+    /// All hosts with smaller numbers are known now, if they live.
+    pub const fn set_horizon(&mut self, horizon: HostId) {
+        self.horizon = horizon;
+    }
+
+    /// A host of the cluster, and where it listens (None: it cannot be dialed). What was sent to it before leaves now.
     pub fn know(&mut self, host: HostId, address: Option<SocketAddr>) {
         let peer = Peer::new(self.dials(host), self.timing);
         let peer = if self.head == Some(host) { peer.that_may_return(self.patience) } else { peer };
-        let link = self.links.entry(host).or_insert_with(|| Link::new(peer));
+        let link = match self.links.entry(host) {
+            Place::Vacant(vacant) => vacant.insert(Link::new(peer)),
+            Place::Occupied(occupied) => {
+                let link = occupied.into_mut();
+                if !link.heard_of && !link.peer.is_dead() {
+                    (link.heard_of, link.peer) = (true, peer);
+                }
+                link
+            }
+        };
         if address.is_some() {
             link.address = address;
+        }
+        if !link.session.is_idle() {
+            self.want(host);
         }
     }
 
     /// The host has been declared dead: its connection goes, and it is refused from now on.
     pub fn declare_dead(&mut self, host: HostId) {
-        let Some(link) = self.links.get_mut(&host) else { return };
+        let peer = Peer::new(self.dials(host), self.timing);
+        let link = self.links.entry(host).or_insert_with(|| Link::to_be_heard_of(peer));
         link.peer.gone();
         if let Some(conn) = link.conn.take() {
             self.close(conn);
         }
     }
 
-    /// Whether it is known and was not declared dead.
+    /// Whether it was not declared dead, and is known or may be heard of yet.
     #[must_use]
     pub fn is_alive(&self, host: HostId) -> bool {
-        self.links.get(&host).is_some_and(|link| !link.peer.is_dead())
+        self.links.get(&host).map_or(host > self.horizon, |link| !link.peer.is_dead())
     }
 
     /// Whether it is connected, and has said something lately.
@@ -298,17 +320,26 @@ impl Hub {
     /// The host wants to be dialed, or something is about to be sent to it.
     pub fn want(&mut self, host: HostId) {
         let now = self.now();
-        if let Some(link) = self.links.get_mut(&host) {
+        if let Some(link) = self.links.get_mut(&host).filter(|link| link.heard_of) {
             link.peer.want(now);
             self.next_look = now;
         }
     }
 
-    /// Takes on a message. False: the host is not known, or dead.
+    /// Takes on a message. False: the host is dead, or there is none of that number.
+    ///
+    /// Another host may have heard of it before this one: then the message waits for [`Self::know`].
     pub fn send(&mut self, host: HostId, from: ProcId, to: ProcId, bytes: Bytes) -> bool {
-        let now = self.now();
-        let Some(link) = self.links.get_mut(&host).filter(|link| !link.peer.is_dead()) else { return false };
+        if !self.is_alive(host) {
+            return false;
+        }
+        let (now, dials) = (self.now(), self.dials(host));
+        let link = self.links.entry(host);
+        let link = link.or_insert_with(|| Link::to_be_heard_of(Peer::new(dials, self.timing)));
         link.session.push(from, to, bytes);
+        if !link.heard_of {
+            return true;
+        }
         if !link.peer.is_up() {
             link.peer.want(now);
             self.next_look = self.next_look.min(now);

@@ -137,6 +137,7 @@ impl World {
         if self.controller.estates_remain() != (0, false) {
             return Err(format!("the dead leave something for ever: {:?}", self.controller.estates_remain()));
         }
+        self.check_promises()?;
         match self.controller.remains() {
             (0, 0, 0) => {}
             remains => return Err(format!("leases, waiters, actors remain: {remains:?}")),
@@ -190,7 +191,7 @@ impl World {
     fn ask(&mut self, message: ToController) -> Option<FromController> {
         let from = *self.drivers.iter().find(|id| self.procs.contains_key(id))?;
         let mut effects = Vec::new();
-        self.controller.handle(self.now, Event::Message { from, message }, &mut effects);
+        self.controller.inner().handle(self.now, Event::Message { from, message }, &mut effects);
         effects.into_iter().find_map(|effect| match effect {
             Effect::Send { to, message } if to == from => Some(message),
             _ => None,

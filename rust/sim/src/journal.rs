@@ -31,6 +31,11 @@ impl Journalled {
         Self { controller, rng: Rng::new(!seed), snapshot, since: Vec::new(), restarts: 0 }
     }
 
+    /// The controller itself: in runs with links, the head keeps the journal ([`crate::head`]).
+    pub const fn inner(&mut self) -> &mut Controller {
+        &mut self.controller
+    }
+
     /// [`Controller::handle`].
     ///
     /// # Panics

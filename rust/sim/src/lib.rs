@@ -4,6 +4,8 @@
 //! - [`world`]: the clock, the network, and who is there.
 //! - [`node`]: controller, hosts and processes as the world sees them: events in, effects out.
 //! - [`links`]: links between hosts, played for real in half of the runs.
+//! - [`head`]: what the head writes, its loss, and the one after it. [`lines`]: the words between it and hosts.
+//! - [`mutation`]: what is left out on purpose.
 //! - [`program`]: what the user code in drivers, tasks and actors does, at random.
 //! - [`journal`]: the controller is lost and made again from its journal.
 //! - [`calls`]: the tasks and actors that it asks for. [`groups`]: placement groups, and where things are to run.
@@ -12,6 +14,8 @@
 //! - [`payload`]: what values and calls contain.
 //! - [`check`]: what must hold at all times, and at the end.
 //! - [`fleet`]: not of these: a cluster of any size whose agents only answer, to count what the controller does.
+//! - [`promises`]: what the order of messages is, checked at each.
+//! - [`stats`]: how much happened.
 //! - [`rng`]: randomness from a seed, the same on every machine.
 //!
 //! A seed always gives the same run. [`run`] answers what went wrong and the trace that led there.
@@ -30,27 +34,42 @@ pub mod check;
 pub mod definitions;
 pub mod fleet;
 pub mod groups;
+pub mod head;
 pub mod journal;
 pub mod legacies;
+pub mod lines;
 pub mod links;
+pub mod mutation;
 pub mod names;
 pub mod node;
 pub mod payload;
 pub mod program;
+pub mod promises;
 pub mod rng;
+pub mod stats;
 pub mod world;
 
+use mutation::Mutation;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use world::{Stats, World};
+pub use stats::Stats;
+pub use world::World;
 
 /// Runs the cluster of `seed` to its end.
 ///
 /// # Errors
 /// What went wrong, with the last events before it.
 pub fn run(seed: u64) -> Result<Stats, String> {
+    run_without(seed, None)
+}
+
+/// As [`run`], with something left out.
+///
+/// # Errors
+/// What went wrong because of that.
+pub fn run_without(seed: u64, what: Option<Mutation>) -> Result<Stats, String> {
     let go = |trace: bool| {
-        let mut world = World::new(seed, trace);
+        let mut world = World::new(seed, what, trace);
         let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
         let result = match ended {
             Ok(result) => result,

@@ -1,5 +1,7 @@
 //! Controller, hosts and processes as the world sees them: events in, effects out.
 
+use std::collections::BTreeSet;
+
 use raymesh_core::controller::{Effect as Decision, Event as ControllerEvent};
 use raymesh_core::host::{Config, Effect as Order, Event as HostEvent, Host};
 use raymesh_core::process::{Effect, Process};
@@ -48,8 +50,9 @@ pub struct ProcNode {
 }
 
 impl World {
-    pub fn add_host(&mut self, id: HostId) {
-        let (cpus, special) = (2 + self.rng.below(3) as u64, id == HostId(0) || self.rng.one_in(2));
+    /// A host that knows of these others.
+    pub fn add_host(&mut self, id: HostId, known: BTreeSet<HostId>) {
+        let (cpus, special) = (2 + self.rng.below(3) as u64, id == self.links.head || self.rng.one_in(2));
         let mut total = ResourceSet::new();
         total.set("CPU", Quantity(cpus * Quantity::SCALE));
         if special {
@@ -66,7 +69,7 @@ impl World {
         let mut orders = Vec::new();
         node.host.start(self.now, &mut orders);
         self.hosts.insert(id, node);
-        self.links.joined(id);
+        self.links.joined(id, known);
         self.carry_out(id, orders);
     }
 
@@ -102,6 +105,14 @@ impl World {
     }
 
     pub fn arrives(&mut self, from: Node, to: Node, packet: Packet) {
+        // A head that is lost takes along what it has not read.
+        let of_head = |node| {
+            matches!(node, Node::Proc(proc) if proc.host() == self.links.head)
+                || node == Node::Host(self.links.head)
+        };
+        if self.links.played && to == Node::Controller && !of_head(from) {
+            return;
+        }
         match (to, packet) {
             (Node::Controller, Packet::ToController(message)) => {
                 let Node::Proc(from) = from else { return };
@@ -122,6 +133,9 @@ impl World {
             (Node::Proc(id), Packet::FromController(message)) => self.controller_says(id, message),
             (Node::Proc(id), Packet::Message(message)) => {
                 let Node::Proc(from) = from else { return };
+                if self.procs.contains_key(&id) {
+                    self.heard_of(from, id);
+                }
                 self.with_process(id, |process, now, effects| process.receive(now, from, message, effects));
             }
             (to, packet) => self.fail(format!("{to:?} cannot read {packet:?}")),
@@ -139,6 +153,9 @@ impl World {
     }
 
     fn controller_event(&mut self, event: ControllerEvent) {
+        if self.links.played {
+            return self.decide(None, event);
+        }
         let mut decisions = Vec::new();
         self.controller.handle(self.now, event, &mut decisions);
         for decision in decisions {
@@ -147,12 +164,7 @@ impl World {
                     self.send(Node::Controller, Node::Proc(to), Packet::FromController(message));
                 }
                 Decision::ToHost { host, message } => {
-                    if let ToHost::BindLease { resources, group: None, .. } = &message
-                        && resources.get("CPU").0 > 0
-                        && self.controller.owes_cpu(host)
-                    {
-                        self.fail(format!("{host:?} is granted more CPU than it has: {message:?}"));
-                    }
+                    self.check_grant(host, &message);
                     self.send(Node::Controller, Node::Host(host), Packet::ToHost(message));
                 }
             }
@@ -165,7 +177,10 @@ impl World {
         let Some(node) = self.hosts.get_mut(&host) else { return };
         match &message {
             ToHost::BindLease { lease, resources, gpus, .. } => {
-                node.bound.insert(lease.0, (resources.clone(), gpus.clone(), None));
+                let before = node.bound.insert(lease.0, (resources.clone(), gpus.clone(), None));
+                if before.is_some() {
+                    return self.fail(format!("{host:?} is told twice of {lease:?}"));
+                }
             }
             ToHost::StartActor { start, spec, gpus, .. } => {
                 node.bound.insert(start.0, (spec.resources.clone(), gpus.clone(), None));
@@ -278,8 +293,12 @@ impl World {
 
     pub fn fault(&mut self) {
         let host_goes = self.hosts.len() > 1 && self.rng.one_in(5);
+        if self.links.played && self.rng.one_in(6) {
+            return self.lose_head();
+        }
         if host_goes {
-            let ids: Vec<_> = self.hosts.keys().copied().filter(|id| *id != HostId(0)).collect();
+            let head = self.links.head;
+            let ids: Vec<_> = self.hosts.keys().copied().filter(|id| *id != head).collect();
             let Some(host) = self.rng.pick(&ids).copied() else { return };
             if self.rng.one_in(3) {
                 self.drain(host);
@@ -335,6 +354,11 @@ impl World {
         match &message {
             FromController::Leased { job, .. } => node.job = *job,
             FromController::StartActor { spec, .. } => node.job = spec.job,
+            FromController::Died { proc, .. } => self.told_of_death(id, *proc),
+            FromController::Mourn { dead, .. } => {
+                dead.iter().for_each(|dead| self.told_of_death(id, *dead));
+            }
+            FromController::TakeStock { round } => self.asked_for_stock(id, *round),
             FromController::ActorState { actor, state } => {
                 self.told.insert((id, *actor), state.clone());
             }
@@ -374,6 +398,9 @@ impl World {
                 self.send_message(id, to, message);
             }
             Effect::SendLast { to, message } => {
+                if let Message::ToController(ToController::Mourned { round }) = &message {
+                    self.promise_all_sent(id, *round);
+                }
                 self.note_all_sent(id);
                 self.send_message(id, to, message);
             }
@@ -422,7 +449,10 @@ impl World {
                 }
                 self.send(Node::Proc(id), Node::Controller, Packet::ToController(message));
             }
-            message => self.send(Node::Proc(id), Node::Proc(to), Packet::Message(message)),
+            message => {
+                self.promise(id, to);
+                self.send(Node::Proc(id), Node::Proc(to), Packet::Message(message));
+            }
         }
     }
 

@@ -8,8 +8,11 @@ use raymesh_wire::control::{ActorState, Death, FromHost, ToHost};
 use raymesh_wire::{ActorId, FromController, HostId, JobId, Message, ObjectId, ProcId, ToController, Value};
 
 use crate::links::{Links, Wire};
+use crate::mutation::Mutation;
 use crate::node::{HostNode, ProcNode};
+use crate::promises::Promises;
 use crate::rng::Rng;
+use crate::stats::Stats;
 
 pub const MICRO: u64 = 1_000;
 pub const MILLI: u64 = 1_000_000;
@@ -75,32 +78,6 @@ pub struct Stored {
     pub lost: bool,
 }
 
-/// How much happened in a run.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stats {
-    pub events: u64,
-    pub tasks: u64,
-    pub actors: u64,
-    pub groups: u64,
-    pub deaths: u64,
-    pub hosts_lost: u64,
-    pub errors: u64,
-    /// Actors found by their names.
-    pub found: u64,
-    /// Values that were read after the death of their owner.
-    pub survived: u64,
-    /// Times that the controller was made again from its journal.
-    pub restarts: u64,
-    /// Values whose bytes were gone with their host when somebody wanted to read them.
-    pub lost: u64,
-    /// Links that were cut, hosts that were declared dead while they lived, and such as came back.
-    pub cuts: u64,
-    pub fenced: u64,
-    pub rejoined: u64,
-    /// Values that could not be made again.
-    pub unrebuildable: u64,
-}
-
 /// One cluster.
 #[derive(Debug)]
 pub struct World {
@@ -123,8 +100,11 @@ pub struct World {
     pub called: BTreeMap<ObjectId, ActorId>,
     /// References to be dropped as soon as a reply is out.
     pub later: Vec<(ProcId, Vec<crate::program::Ref>)>,
+    pub promises: Promises,
     pub stats: Stats,
     pub failure: Option<String>,
+    /// More hosts, more faults, and some links are slow all the time.
+    pub storm: bool,
     /// Faults happen until then.
     pub calm_at: u64,
     events: BTreeMap<(u64, u64), Happening>,
@@ -141,12 +121,12 @@ pub struct World {
 
 impl World {
     #[must_use]
-    pub fn new(seed: u64, trace: bool) -> Self {
+    pub fn new(seed: u64, mutation: Option<Mutation>, trace: bool) -> Self {
         let mut world = Self {
             now: SECOND,
             rng: Rng::new(seed),
             controller: Journalled::new(seed),
-            links: Links::new(seed.is_multiple_of(2)),
+            links: Links::new(seed.is_multiple_of(2), mutation),
             hosts: BTreeMap::new(),
             procs: BTreeMap::new(),
             drivers: Vec::new(),
@@ -157,8 +137,10 @@ impl World {
             watching: BTreeSet::new(),
             called: BTreeMap::new(),
             later: Vec::new(),
+            promises: Promises::default(),
             stats: Stats::default(),
             failure: None,
+            storm: false,
             calm_at: 0,
             events: BTreeMap::new(),
             next_event: 0,
@@ -173,16 +155,21 @@ impl World {
     }
 
     fn populate(&mut self) {
-        let hosts = 1 + self.rng.below(4) as u32;
+        self.storm = self.rng.one_in(3);
+        let storm = usize::from(self.storm);
+        let hosts = 1 + 2 * storm as u32 + self.rng.below(4) as u32;
         for id in 0..hosts {
-            self.add_host(HostId(id));
+            self.add_host(HostId(id), BTreeSet::from([HostId(id)]));
         }
-        for _ in 0..1 + self.rng.below(3) {
+        if self.links.played {
+            self.begin_headship();
+        }
+        for _ in 0..1 + storm + self.rng.below(3) {
             let host = HostId(self.rng.below(hosts as usize) as u32);
             let job = JobId(self.drivers.len() as u32 + 1);
             self.add_driver(host, job);
         }
-        let faults = if self.rng.one_in(4) { 0 } else { 1 + self.rng.below(12) };
+        let faults = if self.rng.one_in(4) { 0 } else { 1 + self.rng.below(12) + 8 * storm };
         let span = 300 * MILLI;
         for _ in 0..faults {
             let at = self.now + self.rng.range(0, span);
@@ -191,6 +178,9 @@ impl World {
         self.calm_at = self.now + span;
         if self.links.played {
             self.plan_cuts(self.now, self.calm_at);
+            if self.storm {
+                self.plan_storm(self.now + 100 * MILLI, self.calm_at);
+            }
         }
     }
 
@@ -267,16 +257,26 @@ impl World {
         if self.links.played {
             return self.send_by_link(from, to, packet);
         }
+        let slow = match (from, to) {
+            (Node::Proc(from), Node::Proc(to)) => {
+                from.host() != to.host() && self.is_slow(from.host(), to.host())
+            }
+            _ => false,
+        };
         let delay = match self.rng.below(100) {
+            _ if slow => self.rng.range(MILLI, 15 * MILLI),
             0 => self.rng.range(MILLI, 60 * MILLI),
             1..=9 => self.rng.range(100 * MICRO, 3 * MILLI),
             _ => self.rng.range(MICRO, 60 * MICRO),
         };
         let last = |channel| self.channels.get(&channel).copied().unwrap_or(0);
-        let last_words = self.news_of(&packet).into_iter().map(|dead| last((Node::Proc(dead), to)));
+        let heeds = !self.is_mutated(Mutation::UnheardNews);
+        let news = self.news_of(&packet).into_iter().filter(|_| heeds);
+        let last_words = news.map(|dead| last((Node::Proc(dead), to)));
         let mut earliest = last_words.chain([last((from, to))]).max().unwrap_or(0);
         if let Packet::FromController(FromController::TakeStock { .. } | FromController::Settled { .. }) =
             packet
+            && !self.is_mutated(Mutation::NoRounds)
         {
             earliest = earliest.max(self.fences.get(&to).copied().unwrap_or(0));
         }

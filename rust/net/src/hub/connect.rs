@@ -15,6 +15,8 @@ use crate::handshake::{Acceptor, Dialer, refuse};
 use crate::hello::{Code, Purpose};
 use crate::peer::nanos;
 
+const UNHEARD_OF: &str = "nobody here has heard of that host yet";
+
 impl Hub {
     pub(super) fn dial(&mut self, host: HostId) -> Result<(), LinkError> {
         let Some(link) = self.links.get_mut(&host) else { return Ok(()) };
@@ -223,8 +225,9 @@ impl Hub {
                 _ => Err((Code::Stale, String::new())),
             },
             _ if to != self.me => Err((Code::Unknown, "it is not here".to_owned())),
-            None => Err((Code::Unknown, "nobody here has heard of that host yet".to_owned())),
             Some(link) if link.peer.is_dead() => Err((Code::Stale, String::new())),
+            Some(link) if !link.heard_of => Err((Code::Unknown, UNHEARD_OF.to_owned())),
+            None => Err((Code::Unknown, UNHEARD_OF.to_owned())),
             // Whoever dials has no connection any more, whatever this end thinks.
             Some(link) => match link.session.resume(received) {
                 Ok(()) => Ok((link.session.received(), link.conn.take())),

@@ -14,6 +14,8 @@ pub struct Link {
     pub peer: Peer,
     pub session: Session,
     pub address: Option<SocketAddr>,
+    /// False: only somebody else has heard of the host so far, and what is sent to it waits.
+    pub heard_of: bool,
     /// The connection that it has, or that is being made.
     pub conn: Option<ConnId>,
     /// Whether it stands in the list of those that have something to send.
@@ -22,7 +24,12 @@ pub struct Link {
 
 impl Link {
     pub fn new(peer: Peer) -> Self {
-        Self { peer, session: Session::default(), address: None, conn: None, unsent: false }
+        Self { peer, session: Session::default(), address: None, heard_of: true, conn: None, unsent: false }
+    }
+
+    /// Of a host that this one has not heard of yet.
+    pub fn to_be_heard_of(peer: Peer) -> Self {
+        Self { heard_of: false, ..Self::new(peer) }
     }
 
     /// Gives the connection as much as it takes, an acknowledgement with it.

@@ -111,6 +111,26 @@ fn a_host_that_was_declared_dead_is_told_so() {
     });
 }
 
+/// A third host may hear of one before this one does, and pass on an address.
+#[test]
+fn what_is_for_a_host_that_is_yet_to_be_heard_of_waits() {
+    let (mut a, mut b) = (Host::new(1), Host::new(2));
+    assert!(a.hub.is_alive(host(2)));
+    a.send(host(2), b"early");
+    assert_eq!(a.hub.unacknowledged(), [host(2)]);
+    run_for(&mut [&mut a, &mut b], SILENCE * 2);
+    assert!(a.events.is_empty(), "{:?}", a.events);
+    introduce(&mut a, &mut b);
+    until(&mut [&mut a, &mut b], "early", |hosts| hosts[1].messages() == [b"early"]);
+    // Of hosts that were there before it, a host knows all that live.
+    let unknown = Host::new(3);
+    assert!(!unknown.hub.is_alive(host(2)));
+    a.hub.declare_dead(host(4));
+    assert!(!a.hub.is_alive(host(4)));
+    a.hub.know(host(4), None);
+    assert!(!a.hub.is_alive(host(4)), "it had gone before it was heard of");
+}
+
 #[test]
 fn a_host_that_is_not_known_yet_is_let_in_when_it_is() {
     let (mut a, mut b) = (Host::new(1), Host::new(2));

@@ -75,18 +75,18 @@ fn lead(config: &Head, wake: &OwnedFd) -> Result<Place, StartError> {
     };
     let last = saved.as_ref().map_or(0, journal::Saved::last);
     let resumed = saved.map(|saved| Headship::resume(&saved, config.patience)).transpose().map_err(fail)?;
-    let (mut headship, controller, now, former) = match resumed {
-        Some(Resumed { headship, controller, now, former }) => (headship, controller, now, Some(former)),
-        None => (Headship::new(FIRST_HOST, config.patience), Controller::new(), 0, None),
+    let (mut headship, controller, now, formers) = match resumed {
+        Some(Resumed { headship, controller, now, formers }) => (headship, controller, now, formers),
+        None => (Headship::new(FIRST_HOST, config.patience), Controller::new(), 0, Vec::new()),
     };
-    let me = headship.me();
+    let me = headship.books.me();
     let token = Token::from_bytes(about.token);
     let identity = about.identity.clone().map(|(certificate, key)| Identity::from_der(certificate, key));
     let identity = identity.map(Arc::new);
     let secret = Secret { token: token.clone(), identity: identity.clone() };
     let mut hub = Hub::new(HubConfig { me, token, identity, listener, timing: config.timing })?;
     hub.set_head(me, config.patience);
-    for (host, address) in headship.addresses() {
+    for (host, address) in headship.books.addresses() {
         hub.know(host, address);
         hub.expect(host, GRACE);
     }
@@ -96,7 +96,7 @@ fn lead(config: &Head, wake: &OwnedFd) -> Result<Place, StartError> {
         headship.keep_journal(directory, &about, last, &controller, wake)?;
     }
     let mut links = Links::new(hub, me, Some(headship), secret);
-    links.former = former;
+    links.formers = formers;
     Ok(Place { host: me, links: Some(links), controller, now })
 }
 
@@ -135,7 +135,7 @@ impl Runner {
         links.hub.want(host);
         let patience_ms = u64::try_from(headship.patience().as_millis()).unwrap_or(u64::MAX);
         let told = others.iter().map(|other| other.host).collect::<Vec<_>>();
-        let admission = Admission { host, head: headship.me(), patience_ms, hosts: others };
+        let admission = Admission { host, head: headship.books.me(), patience_ms, hosts: others };
         match postcard::to_allocvec(&JoinAnswer::In(admission)) {
             Ok(answer) => links.hub.answer(conn, &answer),
             Err(_) => links.hub.refuse(conn, "there is no answer"),

@@ -29,7 +29,7 @@ const ABOUT: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("about");
 /// The file in the head's directory.
 const FILE: &str = "journal.redb";
 /// Snapshots and events are of this form.
-const FORM: &str = concat!("raymesh ", env!("CARGO_PKG_VERSION"), " 1");
+const FORM: &str = concat!("raymesh ", env!("CARGO_PKG_VERSION"), " 2");
 
 /// A number that nothing reaches: everything counts as committed.
 const ALL: u64 = u64::MAX;

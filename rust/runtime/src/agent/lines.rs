@@ -1,9 +1,10 @@
-//! The controller's words to the hosts, and theirs to it, on their [lines](super::line); and what becomes of
+//! The controller's words to the hosts, and theirs to it, on their [lines](Line); and what becomes of
 //! them when the head is started again.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use raymesh_core::between::Line;
 use raymesh_core::{controller, host};
 use raymesh_wire::between::{Between, Down, Up};
 use raymesh_wire::control::FromHost;
@@ -60,7 +61,7 @@ impl Runner {
         let Some(links) = &mut self.links else { return };
         let head = links.head;
         let mut words = Vec::new();
-        while let Some((number, says)) = links.line.next() {
+        while let Some((number, says)) = links.line.next_word() {
             words.push((number, says.clone()));
         }
         for (number, says) in words {
@@ -74,7 +75,7 @@ impl Runner {
         let Some(line) = self.line_to(host) else { return };
         let heard = line.tell();
         let mut words = Vec::new();
-        while let Some((number, says)) = line.next() {
+        while let Some((number, says)) = line.next_word() {
             words.push(Between::Down { number, heard, says: says.clone() });
         }
         for word in words {
@@ -82,14 +83,14 @@ impl Runner {
         }
     }
 
-    fn line_to(&mut self, host: HostId) -> Option<&mut super::line::Line<Down>> {
-        self.links.as_mut()?.headship.as_mut()?.line(host)
+    fn line_to(&mut self, host: HostId) -> Option<&mut Line<Down>> {
+        self.links.as_mut()?.headship.as_mut()?.books.line(host)
     }
 
     /// On the head: a host has something for the controller.
     pub(super) fn hear_up(&mut self, host: HostId, number: u64, heard: u64, says: Up) {
         let Some(headship) = self.links.as_mut().and_then(|links| links.headship.as_mut()) else { return };
-        if !headship.accept(host, number, heard) {
+        if !headship.books.accept(host, number, heard) {
             return;
         }
         let event = match says {
@@ -154,8 +155,8 @@ impl Runner {
             }
             return;
         };
-        let hosts = headship.neighbours();
-        let Some(line) = headship.line(from) else { return };
+        let hosts = headship.books.neighbours();
+        let Some(line) = headship.books.line(from) else { return };
         if heard > line.last() {
             return self.lose_past();
         }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use raymesh_core::between::Line;
 use raymesh_core::{controller, host};
 use raymesh_net::{Event, Hub};
 use raymesh_wire::between::{Between, Neighbour, Printed, Up};
@@ -16,7 +17,6 @@ use super::barriers::{Barriers, Word};
 use super::config::Secret;
 use super::guide::Guide;
 use super::headship::Headship;
-use super::line::Line;
 use super::lines::Absence;
 use super::news::News;
 use super::run::{Runner, Todo};
@@ -34,8 +34,8 @@ pub struct Links {
     pub(super) secret: Secret,
     /// On the others.
     pub(super) guide: Option<Guide>,
-    /// The head before this one, which has died.
-    pub(super) former: Option<HostId>,
+    /// Heads before this one, which have died.
+    pub(super) formers: Vec<HostId>,
     /// On the others: to the controller, and from it.
     pub(super) line: Line<Up>,
     /// Hosts that are out of reach of this one, and whether their processes have ended: for the head to decide.
@@ -55,7 +55,7 @@ impl Links {
             headship,
             secret,
             guide: None,
-            former: None,
+            formers: Vec::new(),
             line: Line::default(),
             unreachable: BTreeMap::new(),
             news: News::default(),
@@ -271,7 +271,7 @@ impl Runner {
     /// The head decides that the host is dead.
     fn lose_host(&mut self, host: HostId, end: HostEnd) {
         let Some(headship) = self.links.as_ref().and_then(|links| links.headship.as_ref()) else { return };
-        if !headship.knows(host) {
+        if !headship.books.knows(host) {
             return;
         }
         self.bury_host(host);
@@ -282,7 +282,7 @@ impl Runner {
     /// The head tells everyone of that.
     pub(super) fn host_gone(&mut self, host: HostId) {
         let Some(headship) = self.links.as_ref().and_then(|links| links.headship.as_ref()) else { return };
-        for other in headship.hosts() {
+        for other in headship.books.hosts() {
             self.tell_agent(other, Between::Hosts { joined: Vec::new(), gone: vec![host] });
         }
     }
@@ -297,7 +297,10 @@ impl Runner {
         }
         links.unreachable.retain(|host, _| named.contains(host));
         let unreachable = links.unreachable.clone();
-        let missing: Vec<HostId> = links.hub.living().filter(|host| !named.contains(host)).collect();
+        // Those with larger numbers are yet to be named.
+        let missing: Vec<HostId> =
+            links.hub.living().filter(|host| *host < head && !named.contains(host)).collect();
+        links.hub.set_horizon(head);
         for host in missing {
             self.bury_host(host);
         }

@@ -11,7 +11,7 @@
 //! - [`sweep`]: ending what workers leave behind when their zygote was killed.
 //! - [`links`]: other hosts. [`joining`]: how hosts come together. [`seeking`]: how one finds its head.
 //!   [`guide`]: how another shows it the way. [`news`], [`barriers`]: the order of what they say.
-//! - [`headship`]: what only the head has. [`lines`], [`line`]: its words to the hosts and theirs to it.
+//! - [`headship`]: what only the head has. [`lines`]: its words to the hosts and theirs to it.
 //!   [`journal`]: what a head that is started again goes on from.
 //! - [`copies`]: one copy of another host's block for all processes here. [`pulls`]: how the bytes come and go.
 //! - [`bulk`]: threads that move them. [`opening`]: their connections. [`spread`]: who gets a block from whom.
@@ -29,7 +29,6 @@ mod headship;
 mod joining;
 mod journal;
 mod limits;
-mod line;
 mod lines;
 mod links;
 mod memory;

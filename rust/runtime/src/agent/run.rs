@@ -179,11 +179,10 @@ impl Runner {
         runner.host.start(runner.clock.now(), &mut effects);
         runner.carry_out_host(effects);
         // What ran there may go on here.
-        if let Some(host) = runner.links.as_mut().and_then(|links| links.former.take()) {
-            let event = controller::Event::HostLost {
-                host,
-                end: raymesh_wire::status::HostEnd::unexpected("the head was started again"),
-            };
+        let formers = runner.links.as_mut().map(|links| std::mem::take(&mut links.formers));
+        for host in formers.unwrap_or_default() {
+            let end = raymesh_wire::status::HostEnd::unexpected("the head was started again");
+            let event = controller::Event::HostLost { host, end };
             runner.todo.push_back(Todo::Controller { event, via: None });
         }
         if runner.config.driver {

@@ -11,10 +11,16 @@ use bytes::Bytes;
 use raymesh_sys::fd::eventfd;
 use raymesh_wire::between::Up;
 use raymesh_wire::control::{ActorSpec, FromHost, ToHost};
+use raymesh_wire::status::HostEnd;
 use raymesh_wire::{
     ActorId, FromController, FunctionId, JobId, LeaseId, ProcId, Quantity, ResourceSet, ToController, Value,
     decode,
 };
+
+use raymesh_core::between::Line;
+use raymesh_core::controller::Effect;
+use raymesh_wire::between::Down;
+use raymesh_wire::{Message, encode};
 
 use super::*;
 
@@ -155,7 +161,7 @@ impl Cluster {
         let hosts = vec![Fake::new(2), Fake::new(3)];
         let mut cluster = Self { folder, headship, controller, hosts, now: 0, written: 0, lost: 0 };
         for host in [2, 3] {
-            cluster.headship.take_in(HostId(host), None);
+            cluster.headship.books.take_in(HostId(host), None);
             cluster.headship.record(&Record::Admitted { host: HostId(host), address: None });
         }
         cluster.commit();
@@ -209,7 +215,7 @@ impl Cluster {
     /// All hosts and the head say how far they are.
     fn meet(&mut self) {
         for host in &mut self.hosts {
-            let Some(line) = self.headship.state.lines.get_mut(&host.id) else { panic!("it is forgotten") };
+            let Some(line) = self.headship.books.line(host.id) else { panic!("it is forgotten") };
             line.open(host.line.arrived());
             host.line.open(line.arrived());
         }
@@ -220,11 +226,12 @@ impl Cluster {
         for at in 0..self.hosts.len() {
             let host = &mut self.hosts[(at + self.written as usize) % 2];
             let heard = host.line.tell();
-            let Some((number, word)) = host.line.next().map(|(number, word)| (number, word.clone())) else {
+            let Some((number, word)) = host.line.next_word().map(|(number, word)| (number, word.clone()))
+            else {
                 continue;
             };
             let id = host.id;
-            if !self.headship.accept(id, number, heard) {
+            if !self.headship.books.accept(id, number, heard) {
                 continue;
             }
             let event = match word {
@@ -249,16 +256,16 @@ impl Cluster {
         while let Some((_, due)) = self.headship.next_due() {
             for due in due {
                 if let Due::Release(host, number) = due
-                    && let Some(line) = self.headship.line(host)
+                    && let Some(line) = self.headship.books.line(host)
                 {
                     line.release(number);
                 }
             }
         }
         for host in &mut self.hosts {
-            let Some(line) = self.headship.line(host.id) else { continue };
+            let Some(line) = self.headship.books.line(host.id) else { continue };
             let heard = line.tell();
-            while let Some((number, word)) = line.next().map(|(number, word)| (number, word.clone())) {
+            while let Some((number, word)) = line.next_word().map(|(number, word)| (number, word.clone())) {
                 host.hear(number, heard, word);
             }
         }
@@ -271,23 +278,18 @@ impl Cluster {
         if loss == Loss::Unwritten {
             assert!(saved.log.pop().is_some());
         }
-        let Resumed { headship, controller, now, former } = Headship::resume(&saved, Duration::ZERO).unwrap();
+        let Resumed { headship, controller, now, formers } =
+            Headship::resume(&saved, Duration::ZERO).unwrap();
         assert!(now <= self.now);
-        assert_eq!(former, if self.lost == 0 { HEAD } else { HostId(3 + self.lost) });
-        assert_eq!(headship.me(), HostId(4 + self.lost));
+        assert_eq!(formers, [if self.lost == 0 { HEAD } else { HostId(3 + self.lost) }]);
+        assert_eq!(headship.books.me(), HostId(4 + self.lost));
         (self.headship, self.controller, self.lost) = (headship, controller, self.lost + 1);
         let wake = eventfd().unwrap();
         self.headship.keep_journal(&self.folder, b"", saved.last(), &self.controller, wake).unwrap();
         self.meet();
-        self.headship.decide(
-            self.now,
-            None,
-            Event::HostLost {
-                host: former,
-                end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-            },
-            &mut self.controller,
-        );
+        for host in formers {
+            self.headship.decide(self.now, None, host_lost(host), &mut self.controller);
+        }
     }
 
     /// Runs to its end; the head is lost after so many writes, if at all.
@@ -363,22 +365,18 @@ fn a_head_may_be_lost_again_and_again() {
     cluster.check("lost again and again");
 }
 
+fn host_lost(host: HostId) -> Event {
+    Event::HostLost { host, end: HostEnd::unexpected("its process has ended") }
+}
+
 #[test]
 fn a_host_that_was_let_in_is_known_to_the_next_head() {
     let mut cluster = Cluster::new("known").run(&[(3, Loss::Said)]);
-    assert_eq!(cluster.headship.hosts(), [HostId(2), HostId(3)]);
+    assert_eq!(cluster.headship.books.hosts(), [HostId(2), HostId(3)]);
     // And no number is given twice.
-    assert_eq!(cluster.headship.state.next, 5);
-    cluster.headship.decide(
-        cluster.now,
-        None,
-        Event::HostLost {
-            host: HostId(3),
-            end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-        },
-        &mut cluster.controller,
-    );
+    assert_eq!(cluster.headship.books.next_host(), HostId(5));
+    cluster.headship.decide(cluster.now, None, host_lost(HostId(3)), &mut cluster.controller);
     cluster.hosts.truncate(1);
     cluster.lose_head(Loss::Said);
-    assert_eq!(cluster.headship.hosts(), [HostId(2)]);
+    assert_eq!(cluster.headship.books.hosts(), [HostId(2)]);
 }

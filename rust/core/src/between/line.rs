@@ -78,7 +78,7 @@ impl<T> Line<T> {
     }
 
     /// The next word to send, and its number.
-    pub fn next(&mut self) -> Option<(u64, &T)> {
+    pub fn next_word(&mut self) -> Option<(u64, &T)> {
         if !self.open || self.sent >= self.released {
             return None;
         }
@@ -96,6 +96,7 @@ impl<T> Line<T> {
     }
 
     /// A word of the other end: whether it is the next, and not one that is here already.
+    #[must_use]
     pub fn accept(&mut self, number: u64) -> bool {
         let is_next = number == self.arrived + 1;
         self.arrived += u64::from(is_next);
@@ -113,6 +114,7 @@ impl<T> Line<T> {
     }
 
     /// Whether the other end should be told how far this one is, though there is nothing else to say.
+    #[must_use]
     pub const fn owes_word(&self) -> bool {
         self.open && self.settled >= self.told + TELL_EVERY
     }
@@ -124,6 +126,7 @@ impl<T> Line<T> {
     }
 
     /// How far this end is: what it says first on a new link, and of what it will not hear again.
+    #[must_use]
     pub const fn arrived(&self) -> u64 {
         self.arrived
     }

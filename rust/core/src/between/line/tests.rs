@@ -2,7 +2,7 @@ use super::*;
 
 fn sent(line: &mut Line<u32>) -> Vec<(u64, u32)> {
     let mut all = Vec::new();
-    while let Some((number, word)) = line.next() {
+    while let Some((number, word)) = line.next_word() {
         all.push((number, *word));
     }
     all
