@@ -1,8 +1,8 @@
 """A host of a cluster in a process of its own: what `raymesh start` starts.
 
-`python -m raymesh._host` reads what it is to be from standard input (JSON), and writes one line of JSON to
-standard output: that it is ready, or why it is not. From then on it prints what processes of the host print.
-It ends with SIGTERM or SIGINT, or when its cluster does.
+`python -m raymesh._host` reads what it is to be from standard input (a line of JSON), and writes one line of JSON
+to standard output: that it is ready, or why it is not. From then on it prints what processes of the host print.
+It ends with SIGTERM or SIGINT, or when its cluster does; if it is leashed, also when standard input ends.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from threading import Thread
 from types import FrameType
 from typing import Any
 
@@ -20,12 +21,20 @@ _LOOK_S = 0.5
 """Seconds between two looks at whether it was told to end."""
 
 
+def _follow_leash(told: list[int]) -> None:
+    """Waits for the end of whoever started this process: the other end of the pipe closes with it."""
+    while os.read(0, 1024):
+        pass
+    told.append(signal.SIGTERM)
+
+
 def main() -> int:
     """The process. Answers its exit code."""
-    wanted: dict[str, Any] = json.load(sys.stdin)
+    wanted: dict[str, Any] = json.loads(sys.stdin.readline())
     log: str | None = wanted.pop("log")
     announced: bool = wanted.pop("announced")
     jobs_at: tuple[str, int] | None = wanted.pop("jobs_at")
+    leashed: bool = wanted.pop("leashed")
     told: list[int] = []
 
     def tell(sig: int, _frame: FrameType | None) -> None:
@@ -33,6 +42,8 @@ def main() -> int:
 
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, tell)
+    if leashed:
+        Thread(target=_follow_leash, args=(told,), name="leash", daemon=True).start()
     try:
         host = _native.Host(**wanted)
     except (ConnectionError, RuntimeError, ValueError) as error:

@@ -45,6 +45,7 @@ def launch(
     jobs_at: tuple[str, int] | None = None,
     attached: bool = False,
     announced: bool = False,
+    leashed: bool = False,
     within: Sequence[str] = (),
 ) -> Launched:
     """Starts a host that joins a cluster through the host of the string `join`, or a head if there is none.
@@ -60,7 +61,8 @@ def launch(
 
     Programs of this user that name no cluster join an `announced` one. `within` is put before its command.
 
-    An attached one gets the signals of this process's terminal and its standard error. Raises
+    An attached one gets the signals of this process's terminal and its standard error. A leashed one ends with
+    this process, however that ends, or when the standard input of `process` is closed. Raises
     ConnectionError if the cluster cannot be joined or the port is not to be had, ValueError or
     AssertionError for amounts and addresses that make no sense.
     """
@@ -100,14 +102,19 @@ def launch(
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        with process.stdin:
-            told = {**wanted, "announced": announced, "log": None if attached else str(log)}
-            json.dump(told, process.stdin)
+        told = {**wanted, "announced": announced, "log": None if attached else str(log)}
+        json.dump({**told, "leashed": leashed}, process.stdin)
+        process.stdin.write("\n")
+        if leashed:
+            process.stdin.flush()
+        else:
+            process.stdin.close()
         line = process.stdout.readline()
     except BaseException:
         # Ctrl-C: nobody would know of it.
         process.kill()
         process.wait()
+        process.stdin.close()
         process.stdout.close()
         log.unlink(missing_ok=True)
         raise
@@ -115,6 +122,7 @@ def launch(
         process.stdout.close()
     if not line:
         code = process.wait()
+        process.stdin.close()
         raise RuntimeError(
             f"The host ended with code {code} before it was ready.\nhint: its log is {log}:\n"
             + log.read_text(encoding="utf-8", errors="replace")[-2000:]
@@ -122,6 +130,7 @@ def launch(
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         process.wait()
+        process.stdin.close()
         log.unlink(missing_ok=True)
         raise _KINDS.get(answer["kind"], RuntimeError)(answer["error"])
     return Launched(process, answer["pid"], answer["join"], answer["address"], log, answer["jobs"])

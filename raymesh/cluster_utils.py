@@ -62,6 +62,8 @@ class ClusterNode:
         else:
             self._launched.process.kill()
         self._launched.process.wait()
+        if leash := self._launched.process.stdin:
+            leash.close()
         _address.remove(self.pid)
         self._launched.log.unlink(missing_ok=True)
 
@@ -73,7 +75,7 @@ class Cluster:
     """Starts with a head if `initialize_head`, then grows and shrinks by `add_node` and `remove_node`.
 
     `head_node_args` are the head's options, as of `add_node`. With `connect`, this process becomes a
-    driver of the cluster.
+    driver of the cluster. With `shutdown_at_exit` the hosts end with this process, however it ends.
 
     With `network_namespaces`, each host lives in a network namespace of its own, with an address and a cable;
     `ClusterNode.network` cuts, drops, resets, throttles and delays. This process stays where it is. Needs root.
@@ -90,6 +92,7 @@ class Cluster:
         self.head_node: ClusterNode | None = None
         self.worker_nodes: list[ClusterNode] = []
         self.connected = False
+        self._leashed = shutdown_at_exit
         self._network = Network() if network_namespaces else None
         if not initialize_head and connect:
             raise RuntimeError("Cannot connect to uninitialized cluster.")
@@ -157,7 +160,8 @@ class Cluster:
         if namespace:
             options.setdefault("listen", namespace.address)
             options["within"] = namespace.command
-        node = ClusterNode(launch(join=join, **options), head=join is None, network=namespace)
+        launched = launch(join=join, leashed=self._leashed, **options)
+        node = ClusterNode(launched, head=join is None, network=namespace)
         if join is None:
             self.head_node = node
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import raymesh as ray
@@ -334,6 +336,24 @@ def test_ctrl_c_while_a_host_starts_leaves_none_behind(
         launch(join=None, num_cpus=1)
     assert started[0].poll() is not None
     assert list(own_folder.glob("raymesh/*.log")) == []
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGKILL])
+def test_the_hosts_of_a_cluster_end_with_the_program_that_has_made_it(
+    own_folder: Path, sig: signal.Signals
+) -> None:
+    program = (
+        "import time; from raymesh.cluster_utils import Cluster\n"
+        "made = Cluster(initialize_head=True); made.add_node()\n"
+        "print(made.head_node.pid, made.worker_nodes[0].pid, flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        hosts = [psutil.Process(int(pid)) for pid in process.stdout.readline().split()]
+        assert len(hosts) == 2
+        process.send_signal(sig)
+        _, alive = psutil.wait_procs(hosts, timeout=30)
+    assert alive == []
 
 
 def test_amounts_are_the_hosts_and_not_the_drivers(cluster: Start) -> None:
