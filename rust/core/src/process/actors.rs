@@ -306,7 +306,7 @@ impl Process {
         (task, flags)
     }
 
-    /// A call that is to run again comes after those that wait.
+    /// A call whose results were lost is to run again: see [`Self::next_to_send`].
     pub(super) fn queue_call(&mut self, actor: ActorId, seq: u64, fx: &mut Vec<Effect>) {
         if let Some(client) = self.actors.clients.get_mut(&actor) {
             client.queue.push_back(seq);
@@ -320,13 +320,34 @@ impl Process {
         self.hold_again(handle).then_some(handle)
     }
 
-    /// Sends what is ready, in order: a call that waits for an argument holds up the later ones.
+    /// Where the next call stands, if the process is there: a call that waits for an argument holds up the later
+    /// ones. Not those that run again, which had their turn: one of them may make that argument.
+    fn next_to_send(&self, client: &Client) -> Option<usize> {
+        if self.lineage.losses == 0 {
+            return (!client.queue.is_empty()).then_some(0);
+        }
+        let mut held = false;
+        client.queue.iter().position(|seq| {
+            let Some(record) = self.tasks.submitted.get(seq) else { return true };
+            let is_next = record.missing == 0 && (record.again || !held);
+            held |= !record.again && record.missing > 0;
+            is_next
+        })
+    }
+
+    /// Sends what is ready.
     pub(super) fn flush_actor(&mut self, actor: ActorId, fx: &mut Vec<Effect>) {
         loop {
+            let Some(client) = self.actors.clients.get(&actor) else { return };
+            let at = match client.link {
+                Link::Alive(_) => self.next_to_send(client),
+                _ => (!client.queue.is_empty()).then_some(0),
+            };
+            let Some(at) = at else { return };
             let Some(client) = self.actors.clients.get_mut(&actor) else { return };
-            let Some(seq) = client.queue.front().copied() else { return };
+            let Some(seq) = client.queue.get(at).copied() else { return };
             let Some(record) = self.tasks.submitted.get(&seq) else {
-                client.queue.pop_front();
+                client.queue.remove(at);
                 continue;
             };
             match &client.link {
@@ -345,13 +366,14 @@ impl Process {
                 Link::Alive(proc) => {
                     let proc = *proc;
                     if self.waits_again(seq, fx) {
-                        if self.tasks.submitted.contains_key(&seq) {
-                            return;
-                        }
                         continue;
                     }
                     let Some(client) = self.actors.clients.get_mut(&actor) else { return };
-                    client.queue.pop_front();
+                    if client.queue.front() == Some(&seq) {
+                        client.queue.pop_front();
+                    } else {
+                        client.queue.retain(|queued| *queued != seq);
+                    }
                     client.inflight.insert(seq);
                     self.fill(seq, |_| {});
                     if let Some(record) = self.tasks.submitted.get(&seq) {

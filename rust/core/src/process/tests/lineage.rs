@@ -297,3 +297,24 @@ fn methods_run_again_only_if_they_may() {
     net.end_actor(DRIVER, actor);
     net.assert_clean();
 }
+
+#[test]
+fn a_call_that_waits_for_a_lost_argument_does_not_hold_up_the_one_of_the_same_actor_that_makes_it() {
+    let mut net = two_hosts();
+    let actor = net.create(DRIVER, arguments(&[], &[]), 1);
+    let first = net.call(DRIVER, actor, arguments(&[], &[]), RETRIED);
+    net.serve_large(on(OTHER, 1), &[]);
+    let second = net.call(DRIVER, actor, arguments(&[first], &[]), RETRIED);
+    net.start(on(OTHER, 1));
+    net.lose_host(OTHER);
+    let worker = on(HostId(2), 1);
+    net.add_worker(worker);
+    net.start_actors();
+    net.run();
+    assert_eq!(net.serve_large(worker, &[]).object(1), first);
+    assert_eq!(net.serve_large(worker, &[]).object(1), second);
+    assert_eq!(net.block_of(DRIVER, second).host(), HostId(2));
+    net.let_go(DRIVER, &[first, second]);
+    net.end_actor(DRIVER, actor);
+    net.assert_clean();
+}
