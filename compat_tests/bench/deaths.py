@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from compat_tests.bench.hosts import end_cluster
 from compat_tests.bench.meter import Meter
 from compat_tests.bench.pace import SETTLE_S
 from compat_tests.bench.usage import memory_of
+from compat_tests.harness.apart import free_port
 
 ROOM = {"num_cpus": 1, "object_store_memory": 2 * 10**8}
 ROUNDS = 3
@@ -104,11 +104,8 @@ def head_restart(meter: Meter, row: str) -> None:
     """From the start of a new head until an actor that it has to place has answered."""
     if ray.__name__ != "raymesh":
         raise RuntimeError("a head of Ray comes back only with a Redis server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        head = {**ROOM, "port": port, "journal": folder}
+        head = {**ROOM, "port": free_port(), "journal": folder}
         with hosts(1, head, resources={"other": 100}) as made:
             there = ray.remote(num_cpus=0, resources={"other": 1})(Answers)
             ray.get(there.remote().answer.remote())

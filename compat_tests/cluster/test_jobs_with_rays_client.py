@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.harness.case import MB
+from compat_tests.harness import dashboard
 from compat_tests.harness.discover import CASES, absent, cases_of
 from compat_tests.harness.run import RAY_IS_HERE, ray_answers, run_cases
 from compat_tests.harness.systems import System
@@ -30,15 +30,7 @@ def test_rays_client_cannot_tell_the_servers_apart(
     theirs = ray_answers(cases)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 2,
-            "object_store_memory": 100 * MB,
-            "labels": {"zone": "here"},
-            "include_dashboard": True,
-        },
-    )
+    cluster = Cluster(initialize_head=True, head_node_args=dashboard.HEAD)
     try:
         token = cluster.address.rpartition("/")[2].partition(".")[0]
         said = {
@@ -46,7 +38,7 @@ def test_rays_client_cannot_tell_the_servers_apart(
             "headers": {"Authorization": f"Bearer {token}"},
             "system": "raymesh",
         }
-        monkeypatch.setenv("COMPAT_JOB_SERVER", json.dumps(said))
+        monkeypatch.setenv(dashboard.SERVER_VARIABLE, json.dumps(said))
         monkeypatch.delenv("TMPDIR")
         ours = run_cases(System.RAY, cases)
     finally:

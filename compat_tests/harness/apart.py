@@ -12,7 +12,7 @@ import tempfile
 def own_folder() -> str:
     """Gives this program's Ray a folder of its own, where it also notes which cluster is the one of this machine.
 
-    So it does for raymesh. Before `ray` is imported.
+    So it does for raymesh. Before a cluster is started.
     """
     # Short: there are sockets in it.
     folder = tempfile.mkdtemp(prefix="ray-")

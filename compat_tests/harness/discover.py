@@ -52,17 +52,25 @@ def all_cases() -> list[CaseId]:
 
 
 def absent(found: CaseId) -> list[str]:
-    """What a case needs and is not here: a newer Python, modules that its first lines import."""
+    """What a case needs and is not here: a newer Python, modules that its first lines import or its file NEEDS."""
     tree = ast.parse(found.path.read_text(encoding="utf-8"))
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     [function] = [node for node in functions if node.name == found.name]
     imports = [node for node in function.body if isinstance(node, ast.Import)]
     names = {alias.name.partition(".")[0] for node in imports for alias in node.names} - {"ray"}
-    lacking = sorted(name for name in names if not _is_here(name))
+    lacking = sorted(name for name in names.union(_needed(tree)) if not _is_here(name))
     since = _since(function)
     if sys.version_info < since:
         lacking.append(f"Python {since[0]}.{since[1]}")
     return lacking
+
+
+def _needed(tree: ast.Module) -> list[str]:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name("NEEDS")], value=value):
+                return list(ast.literal_eval(value))
+    return []
 
 
 def _is_here(name: str) -> bool:

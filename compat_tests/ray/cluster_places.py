@@ -19,9 +19,10 @@ from ray.util.scheduling_strategies import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy as InGroup
 
-from compat_tests.harness.case import Record, case, main
+from compat_tests.harness import apart
+from compat_tests.harness.case import MB, Record, case, main
 
-MB = 1024 * 1024
+apart.own_folder()
 
 
 @ray.remote
@@ -185,10 +186,9 @@ def tasks_run_where_their_large_arguments_lie(record: Record) -> None:
         # More than half of what the host has: large arguments count more than its load.
         ran = ray.get([where.remote(objects[1], 0.5) for _ in range(3)], timeout=60)
         record("several", ran == [homes[1]] * 3)
-        full = [node.options(num_cpus=4, resources={"c": 1}).remote(5)]
-        time.sleep(1)
+        full = Actor.options(num_cpus=4, resources={"c": 1}).remote()
+        ray.get(full.node.remote(), timeout=60)
         record("full", ray.get(where.remote(objects[2]), timeout=60) != homes[2])
-        ray.get(full, timeout=60)
 
 
 main(globals())

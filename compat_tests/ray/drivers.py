@@ -8,18 +8,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from ray.cluster_utils import Cluster
+
 from compat_tests.harness import apart
-from compat_tests.harness.case import SYSTEM_VARIABLE, Record, case, main
+from compat_tests.harness.case import MB, SYSTEM_VARIABLE, Record, case, main
+from compat_tests.harness.systems import System
 
 apart.own_folder()
-
-from ray.cluster_utils import Cluster  # noqa: E402
-
-MB = 1024 * 1024
 
 DRIVER = """
 import json, os, sys, time
@@ -109,10 +107,10 @@ class Driver:
         self._folder = tempfile.TemporaryDirectory()
         path = Path(self._folder.name, "driver.py")
         path.write_text(DRIVER)
-        runner = ["-m", "raymesh", "run"] if os.environ.get(SYSTEM_VARIABLE) == "raymesh" else []
+        system = System(os.environ.get(SYSTEM_VARIABLE, "ray"))
         said = json.dumps([cluster().address, namespace, config])
         self.process = subprocess.Popen(
-            [sys.executable, *runner, str(path), said],
+            system.command(path, [said]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -8,28 +8,30 @@ import contextlib
 import functools
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 from compat_tests.harness import apart, dashboard
 from compat_tests.harness.case import SYSTEM_VARIABLE, Record, case, main, raised
+from compat_tests.harness.systems import System
 
 dashboard.use()
-apart.own_folder()
-# Ray's client would rather have this than the address that it is given.
-os.environ.pop("RAY_ADDRESS", None)
 
 from ray.cluster_utils import Cluster  # noqa: E402
 from ray.job_submission import JobStatus, JobSubmissionClient  # noqa: E402
 
-MB = 1024 * 1024
-SERVER_VARIABLE = "COMPAT_JOB_SERVER"
-"""A server that runs already, for a client that is not its own: as JSON, its URL, the headers and the system."""
+NEEDS = ["opencensus"]
+
+apart.own_folder()
+# Ray's client would rather have this than the address that it is given.
+os.environ.pop("RAY_ADDRESS", None)
 
 FIELDS = [
     "type",
@@ -47,15 +49,12 @@ FIELDS = [
 
 @functools.cache
 def server() -> dict:
-    if SERVER_VARIABLE in os.environ:
-        return json.loads(os.environ[SERVER_VARIABLE])
+    if dashboard.SERVER_VARIABLE in os.environ:
+        return json.loads(os.environ[dashboard.SERVER_VARIABLE])
     cluster = Cluster(
         initialize_head=True,
         head_node_args={
-            "num_cpus": 2,
-            "object_store_memory": 100 * MB,
-            "labels": {"zone": "here"},
-            "include_dashboard": True,
+            **dashboard.HEAD,
             "dashboard_port": apart.free_port(),
             "dashboard_agent_listen_port": apart.free_port(),
         },
@@ -83,23 +82,30 @@ def client() -> JobSubmissionClient:
     return JobSubmissionClient(server()["url"], headers=server()["headers"])
 
 
-def program(words: str) -> str:
+def program(script: str) -> str:
     """The command that runs a Ray program on the system under the server."""
-    runner = " -m raymesh run" if server()["system"] == "raymesh" else ""
-    return f"{sys.executable}{runner} {words}"
+    return shlex.join(System(server()["system"]).command(Path(script)))
+
+
+def until(look: Callable[[], object], job: str) -> None:
+    limit = time.monotonic() + 50
+    while not look():
+        assert time.monotonic() < limit, client().get_job_info(job)
+        time.sleep(0.05)
+
+
+def is_over(job: str) -> bool:
+    return client().get_job_status(job).is_terminal()
 
 
 def ended(job: str):
-    limit = time.monotonic() + 50
-    while not client().get_job_status(job).is_terminal():
-        assert time.monotonic() < limit, client().get_job_info(job)
-        time.sleep(0.05)
+    until(lambda: is_over(job), job)
     return client().get_job_info(job)
 
 
 def status_within(job: str, seconds: float) -> JobStatus:
     limit = time.monotonic() + seconds
-    while not client().get_job_status(job).is_terminal() and time.monotonic() < limit:
+    while not is_over(job) and time.monotonic() < limit:
         time.sleep(0.05)
     return client().get_job_status(job)
 
@@ -109,13 +115,6 @@ def printed(job: str, log: str | None = None) -> list[str]:
     log = client().get_job_logs(job) if log is None else log
     own = ("Running entrypoint for job", "Runtime env is setting up", "job_manager.py")
     return [line for line in log.splitlines() if not any(word in line for word in own)]
-
-
-def until_printed(job: str, word: str) -> None:
-    limit = time.monotonic() + 50
-    while word not in printed(job):
-        assert time.monotonic() < limit, client().get_job_info(job)
-        time.sleep(0.05)
 
 
 def told(info, *without: str) -> dict:
@@ -135,8 +134,6 @@ def folder(**files: str):
 
 @case(own_session=True, timeout_s=180)
 def a_command_with_a_folder_and_variables(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     source = "import os, sys, words; print(words.TEXT, os.environ['LEVEL'], sys.argv[1:])"
     with folder(script=source, words="TEXT = 'of the folder'") as path:
         job = client().submit_job(
@@ -201,8 +198,6 @@ except ValueError as error:
 
 @case(own_session=True, timeout_s=180)
 def a_program_that_joins(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     with folder(driver=DRIVER, later=LATER) as path:
         job = client().submit_job(
             entrypoint=program("driver.py"),
@@ -229,8 +224,6 @@ def a_program_that_joins(record: Record) -> None:
 
 @case(own_session=True, timeout_s=180)
 def commands_that_fail(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     commands = {
         "code": "echo why; exit 3",
         "signal": "kill -9 $$",
@@ -256,8 +249,6 @@ def commands_that_fail(record: Record) -> None:
 
 @case(own_session=True, timeout_s=180)
 def logs_are_followed(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     async def follow(job: str) -> str:
         return "".join([piece async for piece in client().tail_job_logs(job)])
 
@@ -278,11 +269,9 @@ def logs_are_followed(record: Record) -> None:
 
 @case(own_session=True, timeout_s=180)
 def stopping_and_deleting(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     # Without a child that survives it: Ray leaves the child of a shell to itself.
     job = client().submit_job(entrypoint="echo up; exec sleep 321", submission_id="stopped")
-    until_printed(job, "up")
+    until(lambda: "up" in printed(job), job)
     record("running", told(client().get_job_info(job), "driver_exit_code"))
     with record.raises("delete running", says=["500", "non-terminal state", "RUNNING"]):
         client().delete_job(job)
@@ -308,8 +297,6 @@ def stopping_and_deleting(record: Record) -> None:
 
 @case(own_session=True, timeout_s=180)
 def where_commands_go(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     here = client().submit_job(
         entrypoint="true", entrypoint_label_selector={"zone": "in(here, there)"}
     )
@@ -354,8 +341,6 @@ def where_commands_go(record: Record) -> None:
 
 @case(own_session=True, timeout_s=180)
 def what_is_wrong(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     ended(client().submit_job(entrypoint="true", submission_id="mine"))
     with record.raises("twice", says=["mine already exists", "different submission_id"]):
         client().submit_job(entrypoint="true", submission_id="mine")
@@ -408,8 +393,6 @@ def what_is_wrong(record: Record) -> None:
 
 @case(own_session=True, timeout_s=180)
 def clients(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     url, headers = server()["url"], server()["headers"]
     record("address", client().get_address() == url)
     record("version", client().get_version())
@@ -449,8 +432,6 @@ def _token() -> dict:
 
 @case(own_session=True, timeout_s=180)
 def plain_http(record: Record) -> None:
-    import opencensus  # noqa: F401
-
     said = {"entrypoint": "true", "submission_id": "plain", "entrypoint_num_cpus": None}
     record("submit", asked("POST", "/api/jobs/", json.dumps(said).encode()))
     ended("plain")
