@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -114,7 +115,8 @@ def launch(
         # Ctrl-C: nobody would know of it.
         process.kill()
         process.wait()
-        process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # what it was still to be told
+            process.stdin.close()
         process.stdout.close()
         log.unlink(missing_ok=True)
         raise

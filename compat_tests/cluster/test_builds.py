@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import raymesh
+from compat_tests.cluster import steps
 from raymesh import _native
 from raymesh._launch import launch
 from raymesh.cluster_utils import ClusterNode
@@ -58,9 +58,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def start(address: str) -> subprocess.CompletedProcess[str]:
-    words = ["start", "--address", f"{address}/{SECRET}", "--num-cpus", "1"]
-    command = [sys.executable, "-m", "raymesh", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return steps.raymesh("start", "--address", f"{address}/{SECRET}", "--num-cpus", "1")
 
 
 def test_another_version_is_refused_with_both_named() -> None:

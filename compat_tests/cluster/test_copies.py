@@ -7,12 +7,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import raymesh as ray
+from compat_tests.cluster.steps import until
 from raymesh import _native
 from raymesh.exceptions import ObjectLostError, ObjectStoreFullError
 
@@ -64,10 +66,7 @@ def test_ten_readers_of_a_host_share_one_copy(cluster: Start) -> None:
     # Two copies would not fit.
     assert all(ray.get([reader.read.remote(box) for reader in readers], timeout=60))
     # The host tells of its memory when that has changed.
-    deadline = time.monotonic() + 10
-    while not 120 * MB <= store_used("readers") < 130 * MB:
-        assert time.monotonic() < deadline, store_used("readers")
-        time.sleep(0.05)
+    until(lambda: 120 * MB <= store_used("readers") < 130 * MB, "one copy")
     # It is there while one of them has it, whatever becomes of the others.
     os.kill(ray.get(readers[0].pid.remote()), signal.SIGKILL)
     ray.get([reader.let_go.remote() for reader in readers[1:-1]])
@@ -94,10 +93,7 @@ def test_a_copy_outlives_the_host_of_the_object(cluster: Start) -> None:
     ray.get(other.let_go.remote())
     del box
     # And goes with it.
-    deadline = time.monotonic() + 20
-    while store_used("readers") or store_used("third"):
-        assert time.monotonic() < deadline, (store_used("readers"), store_used("third"))
-        time.sleep(0.05)
+    until(lambda: store_used("readers") == store_used("third") == 0, "the end of the copies")
 
 
 @pytest.mark.faults
@@ -223,22 +219,27 @@ def test_where_an_object_lies_is_known(cluster: Start) -> None:
 
 
 class SlowToLoad:
-    """Whoever unpickles it has to wait."""
+    """Whoever unpickles it has to wait until somebody has opened and closed the other end of a FIFO."""
+
+    def __init__(self, gate: Path) -> None:
+        self.gate = gate
 
     def __reduce__(self) -> Any:
-        return time.sleep, (4,)
+        return Path.read_bytes, (self.gate,)
 
 
 def test_a_constructors_arguments_are_on_their_way_before_the_worker_gets_to_them(
-    cluster: Start,
+    cluster: Start, tmp_path: Path
 ) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
     cluster(HOME, READERS)
     array = on("home").make.remote(120 * MB)
     ray.wait([array], fetch_local=False)
 
     @ray.remote(num_cpus=0)
     class Late:
-        slow = SlowToLoad()
+        slow = SlowToLoad(gate)
 
         def __init__(self, array: np.ndarray[Any, Any]) -> None:
             self.size = len(array)
@@ -248,11 +249,9 @@ def test_a_constructors_arguments_are_on_their_way_before_the_worker_gets_to_the
 
     actor = Late.options(resources={"readers": 1}).remote(array)
     length = actor.length.remote()
-    deadline = time.monotonic() + 30
-    while store_used("readers") < 120 * MB:
-        assert time.monotonic() < deadline, store_used("readers")
-        time.sleep(0.05)
+    until(lambda: store_used("readers") >= 120 * MB, "the copy")
     assert ray.wait([length], timeout=0)[0] == [], "the copy came only when it was read"
+    gate.write_bytes(b"")
     assert ray.get(length, timeout=30) == 120 * MB
 
 

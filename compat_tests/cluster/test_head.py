@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from compat_tests.harness.apart import free_port
+
 Start = Callable[..., Any]
 
 
@@ -23,10 +24,12 @@ class Head:
     """Options of a head that can be started again, and doing so."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.options = {"port": port, "journal": str(folder / "journal"), "num_cpus": 1, **options}
+        self.options = {
+            "port": free_port(),
+            "journal": str(folder / "journal"),
+            "num_cpus": 1,
+            **options,
+        }
 
     def kill(self, cluster: Any) -> None:
         cluster.remove_node(cluster.head_node, allow_graceful=False)

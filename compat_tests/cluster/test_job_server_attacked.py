@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -11,19 +12,18 @@ import struct
 import subprocess
 import tempfile
 import threading
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from compat_tests.cluster.steps import PATIENCE_S, until
 from compat_tests.harness.leaks import Belongings, leaked_since
 from raymesh.cluster_utils import Cluster
-from raymesh.job_submission import JobStatus, JobSubmissionClient, _reading
-
-PATIENCE_S = 60.0
+from raymesh.job_submission import JobDetails, JobStatus, JobSubmissionClient, _reading
 
 
 class Target:
@@ -36,6 +36,7 @@ class Target:
         parts = urlsplit(self.client.get_address())
         self.at = (str(parts.hostname), int(parts.port or 0))
         token = cluster.address.rpartition("/")[2].partition(".")[0]
+        self.headers = {"Authorization": f"Bearer {token}"}
         self.good = f"Host: x\r\nAuthorization: Bearer {token}\r\n".encode()
 
     def open(self) -> socket.socket:
@@ -48,7 +49,8 @@ class Target:
             try:
                 for piece in pieces:
                     connection.sendall(piece)
-                connection.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(OSError):  # it has closed already
+                    connection.shutdown(socket.SHUT_WR)
                 while piece := connection.recv(1 << 16):
                     answer += piece
             except ConnectionError:
@@ -57,21 +59,15 @@ class Target:
 
     def put(self, uri: str, content: bytes) -> int:
         connection = http.client.HTTPConnection(*self.at, timeout=PATIENCE_S)
-        headers = {
-            "Authorization": self.good.split()[-2].decode() + " " + self.good.split()[-1].decode()
-        }
-        connection.request("PUT", "/api/packages/" + uri.replace("://", "/"), content, headers)
+        connection.request("PUT", "/api/packages/" + uri.replace("://", "/"), content, self.headers)
         status = connection.getresponse().status
         connection.close()
         return status
 
-    def run(self, **options: object) -> object:
+    def run(self, **options: Any) -> JobDetails:
         """A job, as it has ended."""
-        job = self.client.submit_job(**options)  # type: ignore[arg-type]
-        limit = time.monotonic() + PATIENCE_S
-        while not self.client.get_job_status(job).is_terminal():
-            assert time.monotonic() < limit, self.client.get_job_info(job)
-            time.sleep(0.02)
+        job = self.client.submit_job(**options)
+        until(lambda: self.client.get_job_status(job).is_terminal(), f"the end of {job}")
         return self.client.get_job_info(job)
 
     def server(self) -> int:
@@ -96,10 +92,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         yield made
         # It is the same process, and it works.
         assert made.server() == server
-        assert made.run(entrypoint="true").status is JobStatus.SUCCEEDED  # type: ignore[attr-defined]
+        assert made.run(entrypoint="true").status is JobStatus.SUCCEEDED
         cluster.shutdown()
-        # The watchdog of the test is none of ours.
-        left = [line for line in leaked_since(before) if "pytest_timeout" not in line]
+        left = leaked_since(before)
     assert not left, "left behind:\n  " + "\n  ".join(left)
 
 
@@ -167,7 +162,7 @@ def test_who_says_nothing_or_little_holds_nobody_up(target: Target) -> None:
             slow[-1].sendall(head)
         assert target.client.get_version() == "4"
         done = target.run(entrypoint="true")
-        assert done.status is JobStatus.SUCCEEDED  # type: ignore[attr-defined]
+        assert done.status is JobStatus.SUCCEEDED
         threads = len(list(Path(f"/proc/{target.server()}/task").iterdir()))
         assert threads < 250, "connections get threads without end"
         # The oldest of those that say nothing had to make way.
@@ -218,10 +213,8 @@ def test_half_an_upload_leaves_nothing(target: Target) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.sendall(head + b"Content-Length: 100000\r\n\r\n" + bytes(50_000))
     connection.close()
-    limit = time.monotonic() + PATIENCE_S
-    while list(Path(tempfile.gettempdir()).glob("raymesh-upload-*")):
-        assert time.monotonic() < limit, "what was uploaded in part stays"
-        time.sleep(0.02)
+    folder = Path(tempfile.gettempdir())
+    until(lambda: not list(folder.glob("raymesh-upload-*")), "the end of what was uploaded in part")
     answer = target.send(
         b"GET /api/packages/gcs/_ray_pkg_half.zip HTTP/1.1\r\n" + target.good + b"\r\n"
     )
@@ -236,7 +229,7 @@ def _zip(**files: bytes) -> tuple[io.BytesIO, zipfile.ZipFile]:
     return content, archive
 
 
-def _run_in(target: Target, name: str, content: bytes, entrypoint: str) -> object:
+def _run_in(target: Target, name: str, content: bytes, entrypoint: str) -> JobDetails:
     uri = f"gcs://_ray_pkg_{name}.zip"
     assert target.put(uri, content) == 200
     return target.run(entrypoint=entrypoint, runtime_env={"working_dir": uri})
@@ -260,7 +253,7 @@ def test_nothing_gets_out_of_a_package(target: Target) -> None:
     info = _run_in(
         target, "out", content.getvalue(), "cat plain; test ! -h link && test ! -u special"
     )
-    assert info.status is JobStatus.SUCCEEDED, info  # type: ignore[attr-defined]
+    assert info.status is JobStatus.SUCCEEDED, info
     assert not outside.exists()
     found = [
         path
@@ -288,17 +281,17 @@ def test_a_package_that_is_none_or_too_much_fails_its_job_alone(target: Target) 
         "empty": b"",
     }.items():
         info = _run_in(target, name, content, "true")
-        assert info.status is JobStatus.FAILED, (name, info)  # type: ignore[attr-defined]
-        assert info.error_type == "RUNTIME_ENV_SETUP_FAILURE", (name, info)  # type: ignore[attr-defined]
+        assert info.status is JobStatus.FAILED, (name, info)
+        assert info.error_type == "RUNTIME_ENV_SETUP_FAILURE", (name, info)
     good, archive = _zip(plain=b"1")
     archive.close()
     info = _run_in(target, "good", good.getvalue(), "cat plain")
-    assert info.status is JobStatus.SUCCEEDED, info  # type: ignore[attr-defined]
+    assert info.status is JobStatus.SUCCEEDED, info
 
 
-def _fate(target: Target, options: dict[str, object]) -> object:
+def _fate(target: Target, options: dict[str, Any]) -> object:
     try:
-        return target.run(**options).status  # type: ignore[attr-defined]
+        return target.run(**options).status
     except RuntimeError as refused:
         return "refused" if "status code 400" in str(refused) else str(refused)
 
@@ -313,4 +306,4 @@ def test_strange_words_end_a_job_and_no_more(target: Target) -> None:
     ):
         assert _fate(target, options) in (JobStatus.FAILED, "refused"), options
     long = target.run(entrypoint="true", metadata={"k" * 1000: "v" * 100_000})
-    assert long.status is JobStatus.SUCCEEDED, long  # type: ignore[attr-defined]
+    assert long.status is JobStatus.SUCCEEDED, long

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from compat_tests.cluster.steps import PATIENCE_S, raymesh, until
 from compat_tests.harness.leaks import Belongings, leaked_since
 from raymesh import _address, _launch
 from raymesh.job_submission import JobStatus, JobSubmissionClient
 
 REPOSITORY = str(Path(_launch.__file__).parents[1])
 PYTHON = f"PYTHONPATH={REPOSITORY} {sys.executable}"
-PATIENCE_S = 60.0
 
 Head = _launch.Launched
 
@@ -60,15 +59,6 @@ def heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
 @pytest.fixture
 def client(heads: Callable[..., Head]) -> JobSubmissionClient:
     return JobSubmissionClient(heads().jobs)
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    """Waits for something that the interface has no way to wait for."""
-    limit = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < limit, f"{what} did not come"
-        time.sleep(0.02)
-    return found
 
 
 def ended(client: JobSubmissionClient, job: str) -> Any:
@@ -465,17 +455,6 @@ def test_beyond_this_machine_all_is_encrypted_and_the_certificate_must_be_the_cl
     with socket.create_connection((urlsplit(url).hostname, urlsplit(url).port)):
         # Somebody who says nothing holds up nobody.
         assert client.get_version() == "4"
-
-
-def raymesh(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "raymesh", *words],
-        env={**os.environ, "PYTHONPATH": REPOSITORY, **variables},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
 
 
 def test_the_command_line(heads: Callable[..., Head], tmp_path: Path) -> None:

@@ -17,16 +17,12 @@ import psutil
 import pytest
 
 import raymesh as ray
+from compat_tests.cluster.steps import raymesh
 from compat_tests.harness.discover import ROOT
 from raymesh import _address, _machine
 from raymesh._launch import launch
 
 Start = Callable[..., Any]
-
-
-def raymesh(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "raymesh", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture
@@ -327,7 +323,8 @@ def test_ctrl_c_while_a_host_starts_leaves_none_behind(
         started.append(popen(*args, **kwargs))
         return started[-1]
 
-    def interrupt(*_: Any) -> None:
+    def interrupt(_: Any, host: Any) -> None:
+        host.write("half of what it is to be")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(subprocess, "Popen", keep)

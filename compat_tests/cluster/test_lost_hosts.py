@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 import pytest
 
 import raymesh as ray
+from compat_tests.cluster.steps import raymesh
 from raymesh.exceptions import (
     ActorDiedError,
     NodeDiedError,
@@ -108,17 +107,7 @@ def test_a_drained_host_is_named(cluster: Start) -> None:
     actor = Actor.remote()
     ray.get(actor.put.remote())
     node = ray.nodes()[1]["NodeID"]
-    words = [
-        "drain",
-        "--address",
-        made.address,
-        node,
-        "--reason",
-        "a new kernel",
-        "--deadline",
-        "0",
-    ]
-    subprocess.run(
-        [sys.executable, "-m", "raymesh", *words], check=True, timeout=60, capture_output=True
-    )
+    words = [node, "--reason", "a new kernel", "--deadline", "0"]
+    done = raymesh("drain", "--address", made.address, *words)
+    assert done.returncode == 0, done.stderr
     assert which in told(actor)

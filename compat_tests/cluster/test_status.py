@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
+import os
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import raymesh as ray
+from compat_tests.cluster.steps import raymesh, until
 
 Start = Callable[..., Any]
 
 
 def status(address: str, *options: str) -> str:
-    command = [sys.executable, "-m", "raymesh", "status", "--address", address, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = raymesh("status", "--address", address, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -26,14 +22,6 @@ def status(address: str, *options: str) -> str:
 def report(address: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(status(address, "--json"))
     return found
-
-
-def until(look: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-    pytest.fail(f"never: {what}")
 
 
 def test_hosts_are_shown_with_what_is_used_of_them(cluster: Start) -> None:
@@ -87,7 +75,7 @@ def test_what_waits_is_shown_with_how_many_and_why(cluster: Start) -> None:
         found = report(made.address)
         return len(found["waiting"]) == 3 and found["placement_groups"] and found
 
-    found = until(all_wait, "three demands and a group wait")
+    found = until(all_wait, "the report of three demands and a group")
     by_shape = {tuple(sorted(it["resources"])): it for it in found["waiting"]}
     # The program is none of the hosts: what it waits for is shown all the same.
     waits = by_shape[("CPU",)]
@@ -116,8 +104,6 @@ def test_what_waits_is_shown_with_how_many_and_why(cluster: Start) -> None:
 
 
 def test_programs_are_shown_and_the_one_that_asks_is_not(cluster: Start) -> None:
-    import os
-
     made = cluster({"num_cpus": 1}, {"num_cpus": 1})
     (program,) = report(made.address)["programs"]
     assert program["pid"] == os.getpid()
@@ -166,7 +152,7 @@ def test_how_a_host_ended_is_told_as_ray_does(cluster: Start) -> None:
     made.remove_node(killed, allow_graceful=False)
     until(
         lambda: not any(_node(name)["Alive"] for name in ("ended", "killed", "drained")),
-        "they are dead",
+        "their death",
     )
     drained._launched.process.wait()
     made.remove_node(drained)

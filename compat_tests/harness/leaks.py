@@ -15,6 +15,9 @@ import psutil
 PATIENCE_S = 5.0
 """Watchdog: what is on its way out may take that long to be gone."""
 
+_WATCHDOG = "pytest_timeout"
+"""The thread that watches a test: what several tests share ends under another one than it began under."""
+
 
 @dataclass(frozen=True)
 class Belongings:
@@ -46,6 +49,7 @@ class Belongings:
         found += [
             f"thread {names.get(task) or _thread_name(task)}"
             for task in self.threads - before.threads
+            if not names.get(task, "").startswith(_WATCHDOG)
         ]
         found += [f"fd {number} -> {to}" for number, to in self.descriptors - before.descriptors]
         found += [f"shared memory {name}" for name in self.shared_memory - before.shared_memory]
