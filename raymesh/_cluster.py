@@ -41,14 +41,7 @@ def _node(host: dict[str, Any]) -> dict[str, Any]:
     # As in Ray, a host that is being drained is alive like the others.
     reason, message = host["end"] or (0, "")
     node_id = host["node_id"].hex()
-    address = next(
-        (
-            name.removeprefix("node:")
-            for name in resources
-            if name.startswith("node:") and not name.startswith("node:__")
-        ),
-        node_ip_address(),
-    )
+    address = address_of(host) or node_ip_address()
     return {
         "NodeID": node_id,
         "Alive": host["alive"],
@@ -70,6 +63,12 @@ def _node(host: dict[str, Any]) -> dict[str, Any]:
         "Resources": resources if host["alive"] else {},
         "Labels": {"ray.io/node-id": node_id, **dict(host["labels"])},
     }
+
+
+def address_of(host: dict[str, Any]) -> str:
+    """The IP address of a host; "" if it has none among its resources."""
+    names = (name.removeprefix("node:") for name in host["total"] if name.startswith("node:"))
+    return next((name for name in names if not name.startswith("__")), "")
 
 
 def cluster_resources() -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from raymesh import _native
+from raymesh import _cluster, _native
 
 _SHORT = 12
 """Digits of a node id that are shown; so many tell hosts apart."""
@@ -38,7 +38,7 @@ def _host(it: dict[str, Any]) -> dict[str, Any]:
     host: dict[str, Any] = {
         "name": it["host_name"],
         "node_id": it["node_id"].hex(),
-        "address": _address(it["total"]),
+        "address": _cluster.address_of(it),
         "state": "alive" if it["alive"] else "dead",
     }
     if it["draining"]:
@@ -56,11 +56,6 @@ def _host(it: dict[str, Any]) -> dict[str, Any]:
     host["object_store"] = {"used": it["store_used"], "total": it["store_capacity"]}
     host["workers"] = it["workers"]
     return host
-
-
-def _address(total: Mapping[str, float]) -> str:
-    names = (name.removeprefix("node:") for name in total if name.startswith("node:"))
-    return next((name for name in names if not name.startswith("__")), "")
 
 
 def show(found: dict[str, Any], *, verbose: bool) -> None:

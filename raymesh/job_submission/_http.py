@@ -33,6 +33,7 @@ _STRANGERS = 128
 _CONNECTIONS = 1000
 _CHUNK = 1 << 20
 _FAREWELL = 8
+"""Bytes with which a WebSocket's client closes: a masked frame with a code."""
 
 
 class Refusal(Exception):

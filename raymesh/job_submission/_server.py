@@ -15,6 +15,7 @@ import ssl
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,31 +38,51 @@ class Service:
 
     def serve(self, request: Request) -> Answer:
         """Answers one request."""
-        match (request.command, request.path_parts()):
-            case ("GET", ["api", "version"]):
-                return Answer(_version())
-            case ("GET", ["api", "jobs"]):
-                return Answer([_details(job) for job in self._manager.all()])
-            case ("POST", ["api", "jobs"]):
-                return self._submit(request)
-            case ("GET", ["api", "jobs", name]):
-                return Answer(_details(self._job(name)))
-            case ("DELETE", ["api", "jobs", name]):
-                self._manager.delete(self._job(name))
-                return Answer({"deleted": True})
-            case ("POST", ["api", "jobs", name, "stop"]):
-                return Answer({"stopped": self._manager.stop(self._job(name))})
-            case ("GET", ["api", "jobs", name, "logs"]):
-                log = self._job(name).log
-                text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-                return Answer({"logs": text})
-            case ("GET", ["api", "jobs", name, "logs", "tail"]):
-                return Answer(pieces=self._job(name).follow())
-            case ("GET" | "PUT", ["api", "packages", protocol, package]):
-                return self._package(request, f"{protocol}://{package}")
-            case (_, parts) if _is_a_place(parts):
-                raise Refusal(405, f"Method Not Allowed: {request.command} {request.path[:200]}")
-        raise Refusal(404, f"Not Found: {request.command} {request.path[:200]}")
+        methods = self._methods(request)
+        if answer := methods.get(request.command):
+            return answer()
+        said = f"{request.command} {request.path[:200]}"
+        if methods:
+            raise Refusal(405, f"Method Not Allowed: {said}\nhint: use {' or '.join(methods)}.")
+        raise Refusal(404, f"Not Found: {said}")
+
+    def _methods(self, request: Request) -> dict[str, Callable[[], Answer]]:
+        """What can be done there, by HTTP's names. Nothing, where nothing is."""
+        match request.path_parts():
+            case ["api", "version"]:
+                return {"GET": lambda: Answer(_version())}
+            case ["api", "jobs"]:
+                return {"GET": self._list, "POST": lambda: self._submit(request)}
+            case ["api", "jobs", name]:
+                return {
+                    "GET": lambda: Answer(_details(self._job(name))),
+                    "DELETE": lambda: self._delete(name),
+                }
+            case ["api", "jobs", name, "stop"]:
+                return {"POST": lambda: Answer({"stopped": self._manager.stop(self._job(name))})}
+            case ["api", "jobs", name, "logs"]:
+                return {"GET": lambda: self._log(name)}
+            case ["api", "jobs", name, "logs", "tail"]:
+                return {"GET": lambda: Answer(pieces=self._job(name).follow())}
+            case ["api", "packages", protocol, package]:
+                uri = f"{protocol}://{package}"
+                return {
+                    "GET": lambda: self._has_package(uri),
+                    "PUT": lambda: self._take_package(request, uri),
+                }
+        return {}
+
+    def _list(self) -> Answer:
+        return Answer([_details(job) for job in self._manager.all()])
+
+    def _delete(self, name: str) -> Answer:
+        self._manager.delete(self._job(name))
+        return Answer({"deleted": True})
+
+    def _log(self, name: str) -> Answer:
+        log = self._job(name).log
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        return Answer({"logs": text})
 
     def _job(self, name: str) -> Job:
         job = self._manager.get(name)
@@ -76,17 +97,20 @@ class Service:
             raise Refusal(400, f"{type(error).__name__}: {error}") from None
         return Answer({"job_id": submission_id, "submission_id": submission_id})
 
-    def _package(self, request: Request, uri: str) -> Answer:
+    def _has_package(self, uri: str) -> Answer:
         import raymesh
+        from raymesh.runtime_env import _keeper
+
+        _check_package(uri)
+        self._manager.connect()
+        if not raymesh.get(_keeper.keeper().has.remote(uri)):
+            raise Refusal(404, f"Package {uri} does not exist")
+        return Answer({})
+
+    def _take_package(self, request: Request, uri: str) -> Answer:
         from raymesh.runtime_env import _keeper, _packages
 
-        if _packages.name_in(uri) is None:
-            raise Refusal(400, f"Bad Request: {uri[:200]!r} is no name of a package")
-        if request.command == "GET":
-            self._manager.connect()
-            if not raymesh.get(_keeper.keeper().has.remote(uri)):
-                raise Refusal(404, f"Package {uri} does not exist")
-            return Answer({})
+        _check_package(uri)
         file = request.file(_packages.MAX_BYTES)
         try:
             self._manager.connect()
@@ -96,13 +120,11 @@ class Service:
         return Answer({})
 
 
-def _is_a_place(parts: list[str]) -> bool:
-    match parts:
-        case ["api", "version" | "jobs"] | ["api", "jobs", _] | ["api", "packages", _, _]:
-            return True
-        case ["api", "jobs", _, "stop" | "logs"] | ["api", "jobs", _, "logs", "tail"]:
-            return True
-    return False
+def _check_package(uri: str) -> None:
+    from raymesh.runtime_env import _packages
+
+    if _packages.name_in(uri) is None:
+        raise Refusal(400, f"Bad Request: {uri[:200]!r} is no name of a package")
 
 
 def _details(job: Job) -> dict[str, Any]:
