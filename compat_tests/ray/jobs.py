@@ -103,8 +103,7 @@ def ended(job: str):
     return client().get_job_info(job)
 
 
-def status_within(job: str, seconds: float) -> JobStatus:
-    limit = time.monotonic() + seconds
+def status_by(limit: float, job: str) -> JobStatus:
     while not is_over(job) and time.monotonic() < limit:
         time.sleep(0.05)
     return client().get_job_status(job)
@@ -320,10 +319,12 @@ def where_commands_go(record: Record) -> None:
         record(label, told(info))
         record(f"{label}: stop", client().stop_job(job))
         waiting.append(job)
+    # For all of them together: on Ray it is waited for in vain.
+    limit = time.monotonic() + 8
     for job in waiting:
         record.better(
             "stopped",
-            status_within(job, 5),
+            status_by(limit, job),
             want=JobStatus.STOPPED,
             why="in Ray a job that waits for its place cannot be stopped: its supervisor would have to run for that",
         )
