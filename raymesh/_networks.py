@@ -122,9 +122,7 @@ class Namespace:
 
     def throttle(self, megabits: float) -> None:
         """Lets no more through, each way, in a second."""
-        rate = ["root", "tbf", "rate", f"{megabits}mbit", "burst", "64kb", "latency", "100ms"]
-        _run("tc", "-n", self.name, "qdisc", "replace", "dev", "eth0", *rate)
-        _run("tc", "qdisc", "replace", "dev", self.cable, *rate)
+        self._queue("tbf", "rate", f"{megabits}mbit", "burst", "64kb", "latency", "100ms")
 
     def delay(
         self,
@@ -139,18 +137,22 @@ class Namespace:
 
         It takes the place of `throttle`. Raises RuntimeError if the kernel has no netem.
         """
-        rule = ["root", "netem", "limit", "100000", "delay", f"{milliseconds}ms", f"{jitter}ms"]
+        rule = ["netem", "limit", "100000", "delay", f"{milliseconds}ms", f"{jitter}ms"]
         for name, share in (("loss", loss), ("reorder", reorder), ("duplicate", duplicate)):
             if share:
                 rule += [name, f"{100 * share}%"]
         try:
-            _run("tc", "-n", self.name, "qdisc", "replace", "dev", "eth0", *rule)
-            _run("tc", "qdisc", "replace", "dev", self.cable, *rule)
+            self._queue(*rule)
         except RuntimeError as error:
             raise RuntimeError(
                 f"Packets cannot be delayed here: {error}\n"
                 "hint: the kernel needs netem (Debian: modprobe sch_netem; CONFIG_NET_SCH_NETEM)."
             ) from None
+
+    def _queue(self, *rule: str) -> None:
+        """How packets wait at both ends of the cable."""
+        _run("tc", "-n", self.name, "qdisc", "replace", "dev", "eth0", "root", *rule)
+        _run("tc", "qdisc", "replace", "dev", self.cable, "root", *rule)
 
     def mend(self) -> None:
         """Ends all faults."""
