@@ -124,6 +124,12 @@ def _locked(path: Path, how: int) -> int:
         os.close(descriptor)
 
 
+def _too_much(folder: Path, what: str) -> ValueError:
+    return ValueError(
+        f"the package {folder.name} {what}\nhint: to leave files out, {_packages.LEAVE_OUT}"
+    )
+
+
 def _unpack(folder: Path, fetch: Callable[[Path], object]) -> None:
     with tempfile.TemporaryDirectory(dir=root(), prefix="incoming-") as scratch:
         archive = Path(scratch, "archive")
@@ -133,11 +139,9 @@ def _unpack(folder: Path, fetch: Callable[[Path], object]) -> None:
         with zipfile.ZipFile(archive) as packed:
             entries = packed.infolist()
             if sum(entry.file_size for entry in entries) > _MAX_UNPACKED:
-                raise ValueError(
-                    f"the package {folder.name} unpacks to more than {_MAX_UNPACKED} bytes"
-                )
+                raise _too_much(folder, f"unpacks to more than {_MAX_UNPACKED} bytes")
             if len(entries) > _MAX_ENTRIES:
-                raise ValueError(f"the package {folder.name} has more than {_MAX_ENTRIES} entries")
+                raise _too_much(folder, f"has more than {_MAX_ENTRIES} entries")
             for entry in entries:
                 # `extract` lets no entry out of the folder; links are written as files.
                 written = packed.extract(entry, whole)

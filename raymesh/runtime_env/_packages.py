@@ -18,6 +18,8 @@ from raymesh.runtime_env import _ignore
 
 MAX_BYTES = 512 << 20
 """Of a package. As in Ray."""
+LEAVE_OUT = "add them to '.gitignore' or '.rayignore' files, or use the 'excludes' option in the runtime_env."
+"""How a package gets smaller."""
 _DEFAULT_EXCLUDES = ".git,.venv,venv,__pycache__"
 _URI = re.compile(r"gcs://([A-Za-z0-9_][A-Za-z0-9_.-]{0,150}\.(?:zip|whl))\Z")
 _CHUNK = 1 << 20
@@ -140,6 +142,5 @@ def _archive(path: Path) -> Package:
 def _too_large(size: int) -> ValueError:
     return ValueError(
         f"Package size ({size / (1 << 20):.2f}MiB) exceeds the maximum size of "
-        f"{MAX_BYTES / (1 << 20):.2f}MiB. To exclude large files, add them to '.gitignore' or "
-        "'.rayignore' files, or use the 'excludes' option in the runtime_env."
+        f"{MAX_BYTES / (1 << 20):.2f}MiB. To exclude large files, {LEAVE_OUT}"
     )
