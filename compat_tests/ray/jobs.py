@@ -141,6 +141,7 @@ def a_command_with_a_folder_and_variables(record: Record) -> None:
             metadata={"who": "me"},
             runtime_env={"working_dir": path, "env_vars": {"LEVEL": "debug"}},
         )
+    again = client().submit_job(entrypoint="true")
     record("id", job)
     info = ended(job)
     record("said", told(info, "entrypoint", "runtime_env"))
@@ -156,7 +157,6 @@ def a_command_with_a_folder_and_variables(record: Record) -> None:
         "listed",
         [type(found).__name__ for found in client().list_jobs() if found.submission_id == job],
     )
-    again = client().submit_job(entrypoint="true")
     record("made up", [again.startswith("raysubmit_"), len(again)])
     ended(again)
 
@@ -230,15 +230,15 @@ def commands_that_fail(record: Record) -> None:
         "silent": "exit 4",
     }
     jobs = {name: client().submit_job(entrypoint=command) for name, command in commands.items()}
+    missing = client().submit_job(
+        entrypoint="true", runtime_env={"working_dir": "gcs://_ray_pkg_0.zip"}
+    )
     for name, job in jobs.items():
         info = ended(job)
         record(f"{name} ended", told(info, "message"))
         head, _, tail = info.message.partition("\n")
         record(f"{name} says", head)
         record(f"{name} shows", printed(job, tail)[-1:] if name == "code" else None)
-    missing = client().submit_job(
-        entrypoint="true", runtime_env={"working_dir": "gcs://_ray_pkg_0.zip"}
-    )
     info = ended(missing)
     record("no package", told(info, "message"))
     record(
@@ -256,12 +256,12 @@ def logs_are_followed(record: Record) -> None:
 
     line = "for n in 1 2 3 4; do echo line $n; sleep 0.2; done; printf 'without end'"
     job = client().submit_job(entrypoint=line)
+    text = "printf 'a\\tb \\303\\274\\r!\\n'; echo; echo; echo last"
+    strange = client().submit_job(entrypoint=text)
     record("live", [printed(job, log)[-5:] for log in asyncio.run(both(job))])
     record("ended by then", ended(job).status)
     record("afterwards", printed(job, asyncio.run(follow(job)))[-5:])
     record("whole", printed(job))
-    text = "printf 'a\\tb \\303\\274\\r!\\n'; echo; echo; echo last"
-    strange = client().submit_job(entrypoint=text)
     ended(strange)
     record("strange", [ascii(line) for line in printed(strange)])
 
