@@ -1,8 +1,7 @@
 //! Hosts that are asked to leave.
 
-use raymesh_wire::GroupId;
 use raymesh_wire::control::ExitReason;
-use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupStrategy, InGroup, Selector, Strategy};
+use raymesh_wire::placement::{InGroup, Strategy};
 
 use super::*;
 
@@ -41,10 +40,7 @@ fn a_draining_host_gets_nothing_new_and_leaves_when_its_tasks_have_ended() {
     assert!(world.describe().iter().any(|host| host.draining.is_some()));
     assert!(world.give_back(&bind).is_empty(), "what waits for it is not served there");
     assert!(world.leaves());
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     world.controller.audit().unwrap();
 }
 
@@ -58,10 +54,7 @@ fn a_drained_actor_restarts_elsewhere_at_no_cost() {
     assert!(!world.leaves(), "it has no place elsewhere yet");
     world.tick(SECOND);
     assert!(world.leaves(), "its time is up");
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     world.give_back(&held[0]);
     let start = world.start().expect("it has a place on the other host");
     let id = ActorId { creator: driver(), seq: 1 };
@@ -111,10 +104,7 @@ fn a_worker_that_ends_before_its_drained_host_is_lost_costs_no_restart() {
     world.give_back(&held);
     world.die(proc(1, 6), SIGKILL);
     let start = world.start().expect("it is moved");
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     world.come_alive(id, start, proc(0, 7));
     world.die(proc(0, 7), SIGKILL);
     assert!(world.start().is_some(), "its one restart is left");
@@ -130,10 +120,7 @@ fn an_actor_without_restarts_left_is_moved_too() {
     world.drain(1, Some(SECOND));
     world.tick(SECOND);
     assert!(world.leaves());
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     world.give_back(&held);
     let start = world.start().expect("it is moved");
     world.come_alive(id, start, proc(0, 8));
@@ -233,10 +220,7 @@ fn an_actor_whose_new_host_is_lost_while_it_moves_waits_for_another() {
     world.alive(ActorSpec { max_restarts: 1, ..actor(driver(), 1) }, proc(1, 6));
     world.join(2, &[("CPU", 1.0)]);
     world.drain(1, None);
-    world.event(Event::HostLost {
-        host: HostId(2),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(2));
     world.controller.audit().unwrap();
     world.die(proc(1, 6), MOVED);
     assert!(world.start().is_none());
@@ -250,19 +234,8 @@ fn an_actor_whose_new_host_is_lost_while_it_moves_waits_for_another() {
 fn the_bundles_of_a_group_move_with_their_actors() {
     let mut world = World::new(&[("node:__internal_head__", 1.0)]);
     world.join(1, &[("CPU", 3.0)]);
-    let group = GroupId { creator: driver(), seq: 1 };
-    let bundle = BundleSpec { resources: cpu(3.0), selector: Selector::default() };
-    let spec = GroupSpec {
-        group,
-        job: JobId(1),
-        name: String::new(),
-        namespace: String::new(),
-        detached: false,
-        strategy: GroupStrategy::Pack,
-        bundles: vec![bundle],
-        near: None,
-        same: String::new(),
-    };
+    let spec = group(1, GroupStrategy::Pack, &[&[("CPU", 3.0)]]);
+    let group = spec.group;
     world.say(driver(), ToController::CreateGroup { spec: Box::new(spec) });
     let place = InGroup { group, index: Some(0), capture: false };
     let wish = Wish { strategy: Strategy::Group(place), selectors: Vec::new() };
@@ -280,10 +253,7 @@ fn the_bundles_of_a_group_move_with_their_actors() {
     world.give_back(&running);
     assert!(world.leaves());
     world.controller.audit().unwrap();
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     world.controller.audit().unwrap();
     assert!(world.told(driver()).iter().all(|it| !matches!(it, FromController::GroupState { .. })));
 }

@@ -1,8 +1,8 @@
 //! Placement groups.
 
 use raymesh_wire::control::WhichGroups;
-use raymesh_wire::placement::{BundleSpec, GroupRecord, GroupSpec, GroupStrategy, Selector, Strategy};
-use raymesh_wire::{ErrorKind, GroupId, GroupState, InGroup};
+use raymesh_wire::placement::{GroupRecord, Strategy};
+use raymesh_wire::{ErrorKind, GroupState, InGroup};
 
 use super::*;
 
@@ -11,18 +11,7 @@ const fn id(seq: u32) -> GroupId {
 }
 
 fn spec(seq: u32, strategy: GroupStrategy, bundles: &[&[(&str, f64)]]) -> GroupSpec {
-    let bundle = |it: &&[(&str, f64)]| BundleSpec { resources: set(it), selector: Selector::default() };
-    GroupSpec {
-        group: id(seq),
-        job: JobId(1),
-        name: String::new(),
-        namespace: "ns".to_owned(),
-        detached: false,
-        strategy,
-        bundles: bundles.iter().map(bundle).collect(),
-        near: None,
-        same: String::new(),
-    }
+    GroupSpec { namespace: "ns".to_owned(), ..group(seq, strategy, bundles) }
 }
 
 fn in_group(seq: u32, index: Option<u32>) -> Wish {
@@ -235,10 +224,7 @@ fn bundles_lost_with_a_host_get_other_places() {
     let lost = world.places(1).iter().position(|host| *host == Some(1)).unwrap() as u32;
     let restarts = ActorSpec { max_restarts: 1, wish: in_group(1, Some(lost)), ..actor(driver(), 1) };
     world.alive(restarts, proc(1, 6));
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     world.audit();
     assert_eq!(world.states_of_group(driver(), 1), [GroupState::Rescheduling]);
     assert_eq!(world.start(), None, "its bundle has no place");

@@ -1,27 +1,10 @@
 //! Placement groups that smaller demands would overtake for ever, and what is kept for them.
 
-use raymesh_wire::GroupId;
-use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupState, GroupStrategy, Selector};
+use raymesh_wire::GroupState;
 
 use super::*;
 
 const TWO: &[(&str, f64)] = &[("CPU", 2.0)];
-
-fn group(seq: u32, strategy: GroupStrategy, bundles: &[&[(&str, f64)]]) -> GroupSpec {
-    let bundle =
-        |amounts: &&[(&str, f64)]| BundleSpec { resources: set(amounts), selector: Selector::default() };
-    GroupSpec {
-        group: GroupId { creator: driver(), seq },
-        job: JobId(1),
-        name: String::new(),
-        namespace: String::new(),
-        detached: false,
-        strategy,
-        bundles: bundles.iter().map(bundle).collect(),
-        near: None,
-        same: String::new(),
-    }
-}
 
 /// Hosts of two CPUs that are busy with tasks of one CPU, of which there is no end.
 struct Busy {

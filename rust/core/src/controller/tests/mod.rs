@@ -21,10 +21,11 @@ mod status;
 mod wishes;
 
 use raymesh_wire::control::{ActorSpec, ActorState, Death, DeathCause, FromHost, HostInfo, Stock, ToHost};
+use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupStrategy, Selector};
 use raymesh_wire::status::HostEnd;
 use raymesh_wire::{
-    ActorId, FromController, FunctionId, HostId, JobId, LeaseId, ProcId, Quantity, RequestId, ResourceSet,
-    ToController, Value, Wish,
+    ActorId, FromController, FunctionId, GroupId, HostId, JobId, LeaseId, ProcId, Quantity, RequestId,
+    ResourceSet, ToController, Value, Wish,
 };
 
 use super::{Controller, Effect, Event};
@@ -50,6 +51,27 @@ fn cpu(n: f64) -> ResourceSet {
 
 fn host_lost(host: u32) -> Event {
     Event::HostLost { host: HostId(host), end: HostEnd::unexpected("nothing was heard of it") }
+}
+
+fn host_ended(host: u32) -> Event {
+    Event::HostLost { host: HostId(host), end: HostEnd::unexpected("its process has ended") }
+}
+
+/// A group of the driver without a name, whose bundles may lie anywhere.
+fn group(seq: u32, strategy: GroupStrategy, bundles: &[&[(&str, f64)]]) -> GroupSpec {
+    let bundle =
+        |amounts: &&[(&str, f64)]| BundleSpec { resources: set(amounts), selector: Selector::default() };
+    GroupSpec {
+        group: GroupId { creator: driver(), seq },
+        job: JobId(1),
+        name: String::new(),
+        namespace: String::new(),
+        detached: false,
+        strategy,
+        bundles: bundles.iter().map(bundle).collect(),
+        near: None,
+        same: String::new(),
+    }
 }
 
 /// A controller, the time, and what it said in answer to the last event.

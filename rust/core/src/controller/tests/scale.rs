@@ -88,24 +88,12 @@ fn large_errors_of_dead_actors_are_not_kept_for_ever() {
 /// Each bundle pushed the others on, and a search that goes deeper with each ends in the stack's end.
 #[test]
 fn a_group_over_five_thousand_hosts_finds_its_places() {
-    use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupStrategy, Selector};
-    use raymesh_wire::{GroupId, GroupState};
+    use raymesh_wire::GroupState;
     let mut world = World::new(&[("CPU", 1.0)]);
     (1..5_000).for_each(|host| world.join(host, &[("CPU", 1.0)]));
     let mut ask = |seq: u32, bundles: usize| {
-        let group = GroupId { creator: driver(), seq };
-        let bundle = BundleSpec { resources: cpu(1.0), selector: Selector::default() };
-        let spec = GroupSpec {
-            group,
-            job: JobId(1),
-            name: String::new(),
-            namespace: String::new(),
-            detached: false,
-            strategy: GroupStrategy::StrictSpread,
-            bundles: vec![bundle; bundles],
-            near: None,
-            same: String::new(),
-        };
+        let spec = group(seq, GroupStrategy::StrictSpread, &vec![&[("CPU", 1.0)][..]; bundles]);
+        let group = spec.group;
         world.say(driver(), ToController::CreateGroup { spec: Box::new(spec) });
         let created = |message: &FromController| {
             matches!(message, FromController::GroupState { state: GroupState::Created, .. })
@@ -121,8 +109,8 @@ fn a_group_over_five_thousand_hosts_finds_its_places() {
 /// The last bundle fits only where the first lies, that one then only where the second lies, and so on to the end.
 #[test]
 fn a_group_whose_every_bundle_has_to_move_on_finds_its_places() {
-    use raymesh_wire::placement::{BundleSpec, GroupSpec, GroupStrategy, LabelIs, LabelRule, Selector};
-    use raymesh_wire::{GroupId, GroupState};
+    use raymesh_wire::GroupState;
+    use raymesh_wire::placement::{LabelIs, LabelRule};
     const HOSTS: u32 = 300;
     let mut world = World::new(&[]);
     for host in 1..=HOSTS {
@@ -134,18 +122,9 @@ fn a_group_whose_every_bundle_has_to_move_on_finds_its_places() {
         let rule = LabelRule { key: "n".to_owned(), is: LabelIs::In(only) };
         BundleSpec { resources: cpu(1.0), selector: Selector(vec![rule]) }
     };
-    let group = GroupId { creator: driver(), seq: 1 };
-    let spec = GroupSpec {
-        group,
-        job: JobId(1),
-        name: String::new(),
-        namespace: String::new(),
-        detached: false,
-        strategy: GroupStrategy::StrictSpread,
-        bundles: (1..=HOSTS).map(bundle).collect(),
-        near: None,
-        same: String::new(),
-    };
+    let bundles = (1..=HOSTS).map(bundle).collect();
+    let spec = GroupSpec { bundles, ..group(1, GroupStrategy::StrictSpread, &[]) };
+    let group = spec.group;
     world.say(driver(), ToController::CreateGroup { spec: Box::new(spec) });
     let which = raymesh_wire::control::WhichGroups::One(group);
     world.say(driver(), ToController::FindGroups { request: RequestId(1), which });

@@ -62,10 +62,7 @@ fn a_hard_affinity_waits_for_its_host_and_fails_without_it() {
     let binds = world.wish(driver(), 1, &cpu(1.0), 3, wish(Strategy::Host(on(1))));
     assert_eq!(hosts(&binds), [1, 1]);
     assert!(failed(&world).is_empty());
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     assert_eq!(failed(&world), [ErrorKind::Unschedulable]);
     world.controller.audit().unwrap();
     // Too large for it, and a host that never was.
@@ -88,10 +85,7 @@ fn a_soft_affinity_goes_elsewhere_only_if_it_must() {
     assert_eq!(hosts(&world.wish(driver(), 1, &cpu(1.0), 3, wish(Strategy::Host(soft)))), [1, 1]);
     let spill = Affinity { spill: true, ..soft };
     assert_eq!(hosts(&world.wish(driver(), 2, &cpu(1.0), 1, wish(Strategy::Host(spill)))), [0]);
-    world.event(Event::HostLost {
-        host: HostId(1),
-        end: raymesh_wire::status::HostEnd::unexpected("its process has ended"),
-    });
+    world.event(host_ended(1));
     assert_eq!(world.binds().len(), 3, "those that had no worker yet, and the one that waited");
     assert!(failed(&world).is_empty());
     world.controller.audit().unwrap();
