@@ -220,6 +220,15 @@ impl<C> Books<C> {
             // Played from the journal, it has not arrived otherwise. What stood before it and is not there meant nothing.
             line.arrive(number);
         }
+        if let Some(host) = lost {
+            self.state.formers.remove(&host);
+            self.state.lines.remove(&host);
+            if self.state.hosts.remove(&host).is_some() {
+                // First: a host that lives, and was declared dead, answers others until they hear of it, and speaks
+                // after that. Who is told of the deaths there must not hear it any more.
+                due.push(Due::Gone(host));
+            }
+        }
         for effect in effects {
             let host = match &effect {
                 Effect::Send { to, .. } => to.host(),
@@ -234,13 +243,6 @@ impl<C> Books<C> {
             match due.last_mut() {
                 Some(Due::Release(last, until)) if *last == host => *until = number,
                 _ => due.push(Due::Release(host, number)),
-            }
-        }
-        if let Some(host) = lost {
-            self.state.formers.remove(&host);
-            self.state.lines.remove(&host);
-            if self.state.hosts.remove(&host).is_some() {
-                due.push(Due::Gone(host));
             }
         }
         due

@@ -37,3 +37,31 @@ fn nothing_is_due_before_what_led_to_it_is_written() {
     assert!(books.next_due(1).is_none());
     assert!(matches!(books.next_due(2), Some((None, due)) if matches!(due[..], [Due::Gone(HostId(2))])));
 }
+
+#[test]
+fn a_host_is_refused_before_anybody_is_told_of_the_deaths_there() {
+    use raymesh_wire::ToController;
+    use raymesh_wire::control::FromHost;
+    let (mut books, mut controller) = (Books::<()>::new(HostId(1)), Controller::new());
+    let proc = |host| raymesh_wire::ProcId::new(HostId(host), 1, 1);
+    for host in [2, 3] {
+        books.take_in(HostId(host), None);
+        let joined = FromHost::Joined {
+            name: String::new(),
+            total: raymesh_wire::ResourceSet::new(),
+            labels: Vec::new(),
+            store_capacity: 0,
+        };
+        let started = FromHost::ProcStarted { proc: proc(host), pid: 1, driver: false };
+        for message in [joined, started] {
+            let event = Event::FromHost { host: HostId(host), message };
+            books.decide(0, 1, None, event, &mut controller);
+        }
+    }
+    let watch = ToController::Watch { proc: proc(3) };
+    books.decide(0, 1, None, Event::Message { from: proc(2), message: watch }, &mut controller);
+    while books.next_due(0).is_some() {}
+    lose(&mut books, &mut controller, 0, HostId(3));
+    let (_, due) = books.next_due(0).unwrap();
+    assert!(matches!(due[..], [Due::Gone(HostId(3)), Due::Release(HostId(2), _), ..]), "{due:?}");
+}
