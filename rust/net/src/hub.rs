@@ -330,12 +330,17 @@ impl Hub {
     ///
     /// Another host may have heard of it before this one: then the message waits for [`Self::know`].
     pub fn send(&mut self, host: HostId, from: ProcId, to: ProcId, bytes: Bytes) -> bool {
-        if !self.is_alive(host) {
+        let (now, dials) = (self.now(), self.dials(host));
+        let link = match self.links.entry(host) {
+            Place::Occupied(occupied) => occupied.into_mut(),
+            Place::Vacant(vacant) if host > self.horizon => {
+                vacant.insert(Link::to_be_heard_of(Peer::new(dials, self.timing)))
+            }
+            Place::Vacant(_) => return false,
+        };
+        if link.peer.is_dead() {
             return false;
         }
-        let (now, dials) = (self.now(), self.dials(host));
-        let link = self.links.entry(host);
-        let link = link.or_insert_with(|| Link::to_be_heard_of(Peer::new(dials, self.timing)));
         link.session.push(from, to, bytes);
         if !link.heard_of {
             return true;

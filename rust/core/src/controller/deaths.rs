@@ -65,7 +65,7 @@ impl Controller {
                 }
             }
         }
-        match self.hosts.get(id).and_then(|host| host.kept.as_ref()).map(|kept| kept.whom) {
+        match self.hosts.keeper(id) {
             Some(Keeper::Class(class)) => {
                 self.served(class);
                 self.watch_starvation(class);

@@ -42,9 +42,7 @@ impl Controller {
         };
         if refused.is_none() {
             self.moves_due = true;
-            if let Some(Keeper::Group(group)) =
-                self.hosts.get(host).and_then(|host| host.kept.as_ref()).map(|kept| kept.whom)
-            {
+            if let Some(Keeper::Group(group)) = self.hosts.keeper(host) {
                 self.end_keeping(group);
             }
             // Idle workers there are given back at once.

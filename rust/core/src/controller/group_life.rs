@@ -202,7 +202,6 @@ impl Controller {
 
     /// Places for the bundles that have none.
     pub(super) fn find_places(&mut self, id: GroupId, rooms: &Rooms) -> Option<Places> {
-        let id_of_group = id;
         let record = &self.groups.get(id)?.record;
         let missing: Vec<usize> = (0..record.hosts.len()).filter(|at| record.hosts[*at].is_none()).collect();
         let specs: Vec<_> = missing.iter().map(|at| record.spec.bundles[*at].clone()).collect();
@@ -213,20 +212,20 @@ impl Controller {
         let mut counts: BTreeMap<HostId, u32> = BTreeMap::new();
         record.hosts.iter().flatten().for_each(|host| *counts.entry(*host).or_default() += 1);
         let lies_there = |host| counts.get(&host).copied().unwrap_or(0);
-        let room = |(id, host): (HostId, &Host)| {
+        let room = |(at, host): (HostId, &Host)| {
             let suits: Vec<_> = specs.iter().map(|spec| spec.selector.matches(&host.labels)).collect();
             let (free, gpus) = match rooms {
-                Rooms::Now => host.room(&resources, Keeper::Group(id_of_group)),
+                Rooms::Now => host.room(&resources, Keeper::Group(id)),
                 Rooms::Empty => host.empty_room(&resources),
                 Rooms::Without { firm, .. } => {
                     let (mut free, gpus) = host.empty_room(&resources);
-                    for (res, n) in firm.get(&id).into_iter().flatten() {
+                    for (res, n) in firm.get(&at).into_iter().flatten() {
                         free.entry(*res).and_modify(|free| *free = free.saturating_sub(*n));
                     }
                     (free, gpus)
                 }
             };
-            Room { host: id, gpus, free, suits, bundles: lies_there(id) }
+            Room { host: at, gpus, free, suits, bundles: lies_there(at) }
         };
         let takes = |(id, host): &(HostId, &Host)| {
             let among = match rooms {

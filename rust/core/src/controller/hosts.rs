@@ -275,6 +275,11 @@ impl Hosts {
         }
     }
 
+    /// For whom room is kept there.
+    pub fn keeper(&self, id: HostId) -> Option<Keeper> {
+        Some(self.get(id)?.kept.as_ref()?.whom)
+    }
+
     /// Whether `shape` may go to a host because its arguments lie there. What needs no GPU keeps away from hosts
     /// with GPUs all the same, if there are others.
     pub fn may_come_near(&self, id: HostId, shape: &Shape) -> bool {

@@ -369,11 +369,7 @@ impl Process {
                         continue;
                     }
                     let Some(client) = self.actors.clients.get_mut(&actor) else { return };
-                    if client.queue.front() == Some(&seq) {
-                        client.queue.pop_front();
-                    } else {
-                        client.queue.retain(|queued| *queued != seq);
-                    }
+                    client.queue.remove(at);
                     client.inflight.insert(seq);
                     self.fill(seq, |_| {});
                     if let Some(record) = self.tasks.submitted.get(&seq) {
