@@ -2,7 +2,7 @@
 
 use raymesh_wire::control::{Death, DeathCause, ToHost};
 use raymesh_wire::status::{HostEnd, HostEnded};
-use raymesh_wire::{FromController, HostId, ProcId};
+use raymesh_wire::{FromController, HostId, JobId, ProcId};
 
 use super::history::Subject;
 use super::holds::For;
@@ -172,10 +172,19 @@ impl Controller {
         self.never_created(id, effects);
         self.never_created_groups(id, effects);
         if let Some(job) = proc.job.filter(|_| proc.driver) {
+            self.ended_jobs.insert(job);
             for (host, _) in self.hosts.iter() {
                 order(effects, host, ToHost::JobEnded { job });
             }
             self.remove_groups_of_job(job, effects);
+        }
+    }
+
+    /// Before work of a job goes to a host: one that has joined since its driver has died does not know that, and
+    /// would keep the worker.
+    pub(super) fn recall_end(&self, job: JobId, host: HostId, effects: &mut Effects) {
+        if self.ended_jobs.contains(&job) {
+            order(effects, host, ToHost::JobEnded { job });
         }
     }
 

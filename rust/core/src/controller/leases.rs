@@ -118,6 +118,7 @@ impl Controller {
         proc.leases.insert(lease);
         self.reclaim.holds(caller);
         let resources = shape.set.clone();
+        self.recall_end(job, host, effects);
         order(effects, host, ToHost::BindLease { lease, caller, job, resources, gpus, env, group });
         self.history.add(self.now, Subject::Lease(lease), "granted", ("wanted by", caller));
         self.requeue(caller, key, true);

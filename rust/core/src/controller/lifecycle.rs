@@ -151,6 +151,7 @@ impl Controller {
         actor.phase = Phase::Starting { start, worker: None };
         actor.pid = 0;
         let (spec, restarts) = (actor.spec.clone(), actor.restarts);
+        self.recall_end(spec.job, host, effects);
         order(effects, host, ToHost::StartActor { start, spec, restarts, gpus });
         self.history.add(self.now, Subject::Actor(id), "starting", format!("resources free on {host:?}"));
     }

@@ -64,7 +64,7 @@ use std::collections::BTreeSet;
 use raymesh_wire::control::{FromHost, ToHost};
 use raymesh_wire::placement::NODE_ID_LABEL;
 use raymesh_wire::status::HostEnd;
-use raymesh_wire::{FromController, HostId, ProcId, ToController};
+use raymesh_wire::{FromController, HostId, JobId, ProcId, ToController};
 use serde::{Deserialize, Serialize};
 
 pub use history::{Entry, Subject};
@@ -122,6 +122,8 @@ pub struct Controller {
     lost: Vec<(HostId, String, HostEnd)>,
     /// All hosts that were lost: none returns under its old id.
     gone: BTreeSet<HostId>,
+    /// Jobs whose drivers have died. Some of their processes may live.
+    ended_jobs: BTreeSet<JobId>,
     holds: Holds,
     queue: Queue,
     procs: Procs,

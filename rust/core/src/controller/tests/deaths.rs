@@ -98,6 +98,24 @@ fn a_worker_that_retired_with_nothing_is_not_mourned_at_once() {
     assert_eq!(dead, [proc(0, 7), proc(0, 8)]);
 }
 
+/// A process of an ended job may live on, and want a worker on a host that was not there when the job ended.
+#[test]
+fn a_host_that_joins_after_the_end_of_a_job_hears_of_it_with_the_first_work() {
+    let mut world = World::new(&[("CPU", 2.0)]);
+    let worker = proc(0, 2);
+    let held = world.demand(driver(), 0, &cpu(1.0), 1);
+    world.bound(&held[0], worker);
+    world.alive(ActorSpec { detached: true, ..actor(driver(), 2) }, proc(0, 4));
+    world.die(driver(), DeathCause::Exited { code: 0 });
+    world.join(1, &[("CPU", 1.0)]);
+    let ended = ToHost::JobEnded { job: JobId(1) };
+    assert!(!world.ordered().contains(&ended));
+    world.demand(proc(0, 4), 0, &cpu(1.0), 1);
+    let ordered = world.ordered();
+    assert_eq!(ordered.first(), Some(&ended));
+    assert!(matches!(ordered.get(1), Some(ToHost::BindLease { job: JobId(1), .. })), "{ordered:?}");
+}
+
 #[test]
 fn actors_die_with_their_creator_and_so_do_theirs() {
     let mut world = World::new(&[("CPU", 3.0)]);
