@@ -345,6 +345,10 @@ impl Process {
 
     /// Ends a call with an error for each of its results.
     pub(super) fn fail_call(&mut self, seq: u64, error: Value, fx: &mut Vec<Effect>) {
+        if self.tasks.submitted.get(&seq).is_some_and(|record| record.again && record.filled == 0) {
+            // It may be kept to run once more, and then has to know what its arguments refer to.
+            self.fill(seq, |_| {});
+        }
         let Some(record) = self.tasks.submitted.get(&seq) else { return };
         let item = Return { value: error, refs: Vec::new() };
         let returns = vec![item; record.call.num_returns as usize];

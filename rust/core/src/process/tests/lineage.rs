@@ -1,6 +1,8 @@
 //! A host is lost with its memory: what can be made again is, what cannot says why.
 
-use raymesh_wire::{Block, ErrorKind, HostId, Message, ObjectId, ProcId, Return, TaskId, Value};
+use raymesh_wire::{
+    Block, ErrorKind, ErrorValue, FromController, HostId, Message, ObjectId, ProcId, Return, TaskId, Value,
+};
 
 use super::net::{Net, proc};
 use super::user::{Options, arguments, inline, raised};
@@ -316,5 +318,31 @@ fn a_call_that_waits_for_a_lost_argument_does_not_hold_up_the_one_of_the_same_ac
     assert_eq!(net.block_of(DRIVER, second).host(), HostId(2));
     net.let_go(DRIVER, &[first, second]);
     net.end_actor(DRIVER, actor);
+    net.assert_clean();
+}
+
+/// It may have other results, which are lost later.
+#[test]
+fn a_call_that_cannot_run_again_now_holds_its_arguments_when_it_is_to_run_again_later() {
+    let mut net = two_hosts();
+    let reader = on(HostId(2), 1);
+    let small = net.submit(DRIVER, arguments(&[], &[]), RETRIED)[0];
+    let call = net.start(on(OTHER, 1)).call;
+    net.finish(on(OTHER, 1), call.task, vec![Return { value: inline("small"), refs: vec![] }]);
+    let pair = net.submit(DRIVER, arguments(&[small, small], &[]), Options { returns: 2, ..RETRIED });
+    net.serve_large(on(OTHER, 1), &[]);
+    net.let_go(DRIVER, &[small]);
+    let removed = ErrorValue::text(ErrorKind::GroupRemoved, "removed");
+    net.tell(DRIVER, FromController::Unschedulable { key: 0, error: removed });
+    net.run();
+    for result in &pair {
+        let block = net.block_of(DRIVER, *result);
+        net.send(reader, DRIVER, Message::Lost { object: *result, block });
+        net.run();
+        net.get(DRIVER, *result);
+        let Value::Error(error) = net.value(DRIVER, *result) else { panic!("{result:?} is no error") };
+        assert_eq!(error.kind, ErrorKind::GroupRemoved, "{error:?}");
+    }
+    net.let_go(DRIVER, &pair);
     net.assert_clean();
 }
